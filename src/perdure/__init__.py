@@ -1,0 +1,1 @@
+"""Durable workflows and durable queues, embedded in your process, on Postgres or SQLite."""

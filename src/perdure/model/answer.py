@@ -1,0 +1,43 @@
+"""What a hot write says about each of its rows."""
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Final, Generic, TypeVar
+
+S = TypeVar("S")
+
+
+class AnswerKind(Enum):
+    """The five things that can have happened to one row of a batch.
+
+    They are checked in this order of precedence: *written*, *mine*, *conflict*, *lost*, *busy*.
+    """
+
+    WRITTEN = "written"
+    """This call wrote the row."""
+
+    MINE = "mine"
+    """The row stands as this very item would have written it: an earlier try got through."""
+
+    CONFLICT = "conflict"
+    """Another record stands there; `standing` shows it. Nothing was written."""
+
+    BUSY = "busy"
+    """Somebody holds the lock of the row that fences this item. Nothing was written; try again."""
+
+    LOST = "lost"
+    """The run is no longer PENDING under this owner token. Nothing was written, nothing may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[S]):
+    """One row's answer; `standing` is the record found in its place, where there is one."""
+
+    kind: AnswerKind
+    standing: S | None = None
+
+
+WRITTEN: Final[Answer[Any]] = Answer(AnswerKind.WRITTEN)
+MINE: Final[Answer[Any]] = Answer(AnswerKind.MINE)
+BUSY: Final[Answer[Any]] = Answer(AnswerKind.BUSY)
+LOST: Final[Answer[Any]] = Answer(AnswerKind.LOST)

@@ -1,0 +1,30 @@
+"""Every string and number shared with the other SDKs on the system database."""
+
+SCHEMA_VERSION = 125
+DEFAULT_SCHEMA = "dbos"
+
+INTERNAL_QUEUE = "_perdure_internal_queue"
+"""Where a recovered run without a queue of its own waits for its next claim."""
+
+FOREIGN_INTERNAL_QUEUE = "_dbos_internal_queue"
+"""The other SDKs' internal queue: served, never written."""
+
+INTERNAL_QUEUES = (INTERNAL_QUEUE, FOREIGN_INTERNAL_QUEUE)
+
+PORTABLE_JSON = "portable_json"
+PY_PICKLE = "py_pickle"
+
+SLEEP = "DBOS.sleep"
+GET_RESULT = "DBOS.getResult"
+
+NULL_TOPIC = "__null__topic__"
+STREAM_CLOSED = "__DBOS_STREAM_CLOSED__"
+
+NOTIFICATIONS_CHANNEL = "dbos_notifications_channel"
+EVENTS_CHANNEL = "dbos_workflow_events_channel"
+STREAMS_CHANNEL = "dbos_streams_channel"
+
+DATABASE_URL_ENV = "DBOS_SYSTEM_DATABASE_URL"
+APP_VERSION_ENV = "DBOS__APPVERSION"
+APP_ID_ENV = "DBOS__APPID"
+EXECUTOR_ID_ENV = "DBOS__VMID"

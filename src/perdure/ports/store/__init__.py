@@ -1,0 +1,31 @@
+"""The store's port, split by concern; `Store` is all of them together.
+
+Every method raises only `perdure.errors.DatabaseError` kinds for trouble with the database:
+`DatabaseUnavailable` and `DatabaseConflict` may be retried with the same arguments (every
+method is safe to repeat after an unknown outcome), `DatabaseRejected` may not. Retrying is the
+engine's business, never a store's. Every statement has a deadline.
+"""
+
+from typing import Protocol
+
+from perdure.ports.store.leases import LeaseStore
+from perdure.ports.store.lifecycle import StoreLifecycle
+from perdure.ports.store.reads import ReadStore
+from perdure.ports.store.runs import RunStore
+from perdure.ports.store.steps import StepStore
+from perdure.ports.store.versions import VersionStore
+
+
+class Store(StoreLifecycle, RunStore, StepStore, LeaseStore, ReadStore, VersionStore, Protocol):
+    """A system database as the engine sees it."""
+
+
+__all__ = [
+    "LeaseStore",
+    "ReadStore",
+    "RunStore",
+    "StepStore",
+    "Store",
+    "StoreLifecycle",
+    "VersionStore",
+]

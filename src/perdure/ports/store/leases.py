@@ -1,0 +1,57 @@
+"""Leases: how a process shows that it lives, and how its runs are taken when it does not."""
+
+from typing import Protocol
+
+from perdure.model.ids import BootId
+from perdure.model.lease import Beat, LeaseSeen, NewLease, Takeover
+from perdure.model.workflow import WorkflowKey
+
+
+class HeartbeatLink(Protocol):
+    """One dedicated connection of the heartbeat thread, used from that thread's loop only.
+
+    A link that lost its connection raises `DatabaseUnavailable`; the thread closes it and opens
+    another for the same boot.
+    """
+
+    async def open(self, lease: NewLease) -> bool:
+        """Insert or refresh the lease row and take the liveness lock; says whether it is held.
+
+        Without the lock (a pooler, no permission, a file system without locks) the lease alone
+        counts. Raises `LeaseLost` if this boot's lease was taken: the boot must take a new id.
+        """
+        ...
+
+    async def beat(
+        self, lease: NewLease, queues: tuple[str, ...], keys: tuple[WorkflowKey, ...], version: str
+    ) -> Beat:
+        """Renew the lease and look around, in one statement."""
+        ...
+
+    async def close(self) -> None:
+        """Give up lock and connection; the lease row stays. Never raises."""
+        ...
+
+
+class LeaseStore(Protocol):
+    """The leases table, in our own schema."""
+
+    def heartbeat_link(self) -> HeartbeatLink:
+        """A fresh, unconnected link."""
+        ...
+
+    async def take_over(self, suspect: LeaseSeen, limit: int) -> Takeover:
+        """Move up to `limit` PENDING rows of a dead boot back to their queues, in one transaction.
+
+        Locks the lease row first (skipping if another holds it: `refused`) and checks that
+        `renewals` is still what the judge saw (else `refused`); marks the lease taken, so that
+        its boot can start and claim nothing more. Each row becomes ENQUEUED, conditional on its
+        executor: owner and start time NULL, queue kept or else the internal one; the attempt is
+        counted at the next claim. Only rows of this application or of none. When no PENDING row
+        names the boot any more, the lease row is deleted: `finished`.
+        """
+        ...
+
+    async def end_lease(self, boot_id: BootId) -> None:
+        """Delete the lease of a boot that stops in order, unless a PENDING row still names it."""
+        ...

@@ -1,0 +1,32 @@
+"""Reads for waiters, handles and operators."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from perdure.model.ids import WorkflowId
+from perdure.model.workflow import Outcome, WorkflowFilter, WorkflowRow
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Of the workflows asked about: the terminal ones with outcomes, and the ids with no row."""
+
+    outcomes: tuple[Outcome, ...]
+    missing: tuple[WorkflowId, ...]
+
+
+class ReadStore(Protocol):
+    """Plain reads; none takes a lock."""
+
+    async def settled(self, ids: Sequence[WorkflowId]) -> Settled:
+        """Which of these have left the active states. One statement whatever the number."""
+        ...
+
+    async def list_workflows(self, wanted: WorkflowFilter) -> list[WorkflowRow]:
+        """The rows matching the filter, in its order, at most its limit."""
+        ...
+
+    async def now_ms(self) -> int:
+        """The database's clock plus the clock port's offset."""
+        ...

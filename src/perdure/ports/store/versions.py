@@ -1,0 +1,14 @@
+"""The registry of application versions."""
+
+from typing import Protocol
+
+
+class VersionStore(Protocol):
+    """Rows of `application_versions` owned by this application or by none."""
+
+    async def register_version(self, version: str) -> None:
+        """Claim an unclaimed row of that name, else insert it; a known version keeps its time.
+
+        Raises `VersionOwnedByAnother` naming the holder if another application owns the name.
+        """
+        ...

@@ -17,6 +17,7 @@
     │   ├── UnserializableValue
     │   ├── ValueTooLarge
     │   └── UndecodableValue
+    │       └── FormatUnavailable     the text's format is not enabled in this process
     ├── WorkflowError                 about one workflow
     │   ├── WorkflowNotFound
     │   ├── WorkflowIdInUse           id_policy=REJECT and the id exists
@@ -146,6 +147,10 @@ class UndecodableValue(SerializationError):
         self.what = what
         self.serialization = serialization
         self.reason = reason
+
+
+class FormatUnavailable(UndecodableValue):
+    """The stored text has a format this process does not read; another process may."""
 
 
 class WorkflowError(PerdureError):

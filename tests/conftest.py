@@ -1,0 +1,142 @@
+"""Fixtures that give a test its database, and the one Postgres server of a run.
+
+The server starts when the first test asks for it. Under xdist the controller owns it and hands
+its DSN to the workers. Where no server can be had, tests that need one fail; they never skip.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+from tests.support.postgres import VARIABLE, Databases, PostgresServer
+from tests.support.postgres_binaries import NoPostgres
+
+# A shared machine's hiccup is no failure of a property; a gate must give one verdict per commit.
+settings.register_profile("local", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "local")
+
+
+class RunPostgres:
+    """The server of this test run, started at first use, or the one the environment names."""
+
+    def __init__(self, dsn: str | None = None, error: str | None = None) -> None:
+        self._dsn = dsn
+        self._error = error
+        self._server: PostgresServer | None = None
+
+    def dsn(self) -> str:
+        if self._error:
+            raise NoPostgres(self._error)
+        if self._dsn is None:
+            try:
+                self._server = PostgresServer()
+                self._dsn = self._server.start().dsn
+            except NoPostgres as error:
+                self._error = str(error)
+                raise
+        return self._dsn
+
+    def close(self) -> None:
+        if self._server is not None:
+            self._server.close()
+
+
+_RUN_POSTGRES = pytest.StashKey[RunPostgres]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    given: dict[str, str | None] = {"dsn": os.environ.get(VARIABLE)}
+    if hasattr(config, "workerinput"):
+        given = config.workerinput["run_postgres"]
+    config.stash[_RUN_POSTGRES] = RunPostgres(**given)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """xdist: in the controller, before a worker starts."""
+    given: dict[str, str] = {}
+    try:
+        given["dsn"] = node.config.stash[_RUN_POSTGRES].dsn()
+    except NoPostgres as error:
+        given["error"] = str(error)
+    node.workerinput["run_postgres"] = given
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    run_postgres = config.stash.get(_RUN_POSTGRES, None)
+    if run_postgres is not None:
+        run_postgres.close()
+
+
+_POSTGRES_FIXTURES = {"postgres_databases", "postgres_url", "own_postgres"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what needs a Postgres server, so that `-m "not postgres"` runs without one."""
+    for item in items:
+        chosen = getattr(item, "callspec", None)
+        stores = set(chosen.params.values()) if chosen is not None else set()
+        if "postgres" in {s for s in stores if isinstance(s, str)} or _POSTGRES_FIXTURES & set(
+            getattr(item, "fixturenames", ())
+        ):
+            item.add_marker(pytest.mark.postgres)
+
+
+@pytest.fixture(scope="session")
+def postgres_databases(request: pytest.FixtureRequest) -> Databases:
+    """Makes and drops databases on the run's server, for tests that need several."""
+    return Databases(request.config.stash[_RUN_POSTGRES].dsn())
+
+
+@pytest.fixture
+async def postgres_url(postgres_databases: Databases) -> AsyncIterator[str]:
+    """A fresh, empty Postgres database."""
+    async with postgres_databases.fresh() as url:
+        yield url
+
+
+@pytest.fixture
+def own_postgres() -> Iterator[PostgresServer]:
+    """A running server of the test's own, which it may stop and start again."""
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    """A SQLite database in a file that does not exist yet."""
+    return f"sqlite:///{tmp_path}/perdure.db"
+
+
+@pytest.fixture(params=["sqlite", "memory", "postgres"])
+async def database_url(request: pytest.FixtureRequest, sqlite_url: str) -> AsyncIterator[str]:
+    """A fresh, empty database of each kind of store; choose with `-k sqlite` and so on."""
+    async with _fresh(request, sqlite_url) as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+async def shared_database_url(
+    request: pytest.FixtureRequest, sqlite_url: str
+) -> AsyncIterator[str]:
+    """The same, of each store that several processes can share and that outlives them."""
+    async with _fresh(request, sqlite_url) as url:
+        yield url
+
+
+@asynccontextmanager
+async def _fresh(request: pytest.FixtureRequest, sqlite_url: str) -> AsyncIterator[str]:
+    if request.param == "postgres":
+        databases: Databases = request.getfixturevalue("postgres_databases")
+        async with databases.fresh() as url:
+            yield url
+    else:
+        yield {"sqlite": sqlite_url, "memory": "memory:"}[request.param]

@@ -1,0 +1,217 @@
+"""A system database under test, and simulated process starts on it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from perdure.model.answer import Answer, AnswerKind
+from perdure.model.ids import BootId, ExecutorId, WorkflowId
+from perdure.model.lease import Beat, LeaseSeen, NewLease
+from perdure.model.wire import PORTABLE_JSON
+from perdure.model.workflow import ClaimedRun, NewWorkflow, StandingWorkflow, Start, WorkflowRow
+from perdure.ports.store import Store
+from perdure.ports.store.leases import HeartbeatLink
+from tests.support import rows
+from tests.support.backdoor import Backdoor, PostgresBackdoor, Row
+from tests.support.database import Database, MovableClock
+
+PERIOD_MS = 10_000
+
+
+def kinds(answers: Sequence[Answer[Any]]) -> list[AnswerKind]:
+    """The answers without what they show."""
+    return [answer.kind for answer in answers]
+
+
+@dataclass
+class Process:
+    """One process start: a store, a boot with its lease, and the link that renews it."""
+
+    store: Store
+    lease: NewLease
+    link: HeartbeatLink
+
+    @property
+    def boot(self) -> BootId:
+        """The boot id of this process start."""
+        return self.lease.boot_id
+
+    @property
+    def executor(self) -> ExecutorId:
+        """What this process start writes as `executor_id`."""
+        return self.lease.executor_id
+
+    async def start(self, *items: Start | NewWorkflow) -> list[Answer[StandingWorkflow]]:
+        """Start these items in one batch."""
+        batch = [Start(item) if isinstance(item, NewWorkflow) else item for item in items]
+        return await self.store.start(batch, self.executor)
+
+    async def started(self, workflow: NewWorkflow) -> NewWorkflow:
+        """Start one workflow that nothing stands against."""
+        answers = await self.start(workflow)
+        assert kinds(answers) == [AnswerKind.WRITTEN]
+        return workflow
+
+    async def running(self, workflow_id: str | None = None, **fields: Any) -> NewWorkflow:
+        """A run this process has started directly and owns."""
+        return await self.started(rows.direct(workflow_id, **fields))
+
+    async def waiting(self, workflow_id: str | None = None, **fields: Any) -> NewWorkflow:
+        """A workflow this process has enqueued."""
+        return await self.started(rows.enqueued(workflow_id, **fields))
+
+    async def claim(self, **fields: Any) -> list[ClaimedRun]:
+        """Claim for this process."""
+        return await self.store.claim(rows.claim(self.executor, **fields))
+
+    async def beat(self, **fields: Any) -> Beat:
+        """Renew this process's lease and look around."""
+        asked = {"queues": (rows.QUEUE,), "keys": (rows.KEY,), "version": rows.VERSION, **fields}
+        return await self.link.beat(self.lease, **asked)
+
+    async def suspicion(self, other: Process | BootId) -> LeaseSeen | None:
+        """What this process's next heartbeat says against that boot, if anything."""
+        boot = other.boot if isinstance(other, Process) else other
+        seen = [suspect for suspect in (await self.beat()).suspects if suspect.boot_id == boot]
+        assert len(seen) <= 1
+        return seen[0] if seen else None
+
+    async def accuse(self, other: Process | BootId) -> LeaseSeen:
+        """The same, where there must be something."""
+        seen = await self.suspicion(other)
+        assert seen is not None
+        return seen
+
+
+@dataclass
+class Site:
+    """One database, the clock all its stores share, and a way in behind their backs."""
+
+    database: Database
+    clock: MovableClock
+    backdoor: Backdoor
+    _stores: list[Store] = field(default_factory=list)
+    _links: list[HeartbeatLink] = field(default_factory=list)
+
+    @property
+    def kind(self) -> str:
+        """`memory`, `sqlite` or `postgres`."""
+        return self.database.kind
+
+    @property
+    def postgres(self) -> PostgresBackdoor:
+        """The way in, where the database is a Postgres."""
+        return cast("PostgresBackdoor", self.backdoor)
+
+    async def store(self, application: str = "app") -> Store:
+        """An open store of its own; of a database in memory there is only the first one."""
+        if self.kind == "memory" and self._stores:
+            return self._stores[0]
+        store = self.database.store(application, self.clock)
+        self._stores.append(store)
+        await store.open()
+        return store
+
+    async def process(self, store: Store | None = None, period_ms: int = PERIOD_MS) -> Process:
+        """A process start that holds its lease, by default on a store of its own."""
+        store = store if store is not None else await self.store()
+        boot = rows.boot_id()
+        lease = NewLease(boot, rows.executor_of(boot), period_ms)
+        link = store.heartbeat_link()
+        self._links.append(link)
+        await link.open(lease)
+        return Process(store, lease, link)
+
+    def stranger(self, store: Store) -> Process:
+        """A process start that never wrote a lease."""
+        boot = rows.boot_id()
+        lease = NewLease(boot, rows.executor_of(boot), PERIOD_MS)
+        return Process(store, lease, store.heartbeat_link())
+
+    async def close(self) -> None:
+        """Close every link, store and connection."""
+        for link in self._links:
+            await link.close()
+        for store in self._stores:
+            await store.close()
+        await self.backdoor.close()
+
+    async def status(self, workflow_id: WorkflowId) -> Row:
+        """The workflow's row, every column of it."""
+        found = await self.backdoor.rows(
+            "SELECT * FROM workflow_status WHERE workflow_uuid = ?", workflow_id
+        )
+        assert len(found) == 1, f"{len(found)} rows of {workflow_id}"
+        return found[0]
+
+    async def exists(self, workflow_id: WorkflowId) -> bool:
+        """Whether the workflow has a row."""
+        return bool(
+            await self.backdoor.rows(
+                "SELECT 1 FROM workflow_status WHERE workflow_uuid = ?", workflow_id
+            )
+        )
+
+    async def payload(self, table: str, workflow_id: WorkflowId) -> Row | None:
+        """The workflow's row in `workflow_input` or `workflow_output`."""
+        found = await self.backdoor.rows(
+            f"SELECT * FROM {table} WHERE workflow_uuid = ?", workflow_id
+        )
+        return found[0] if found else None
+
+    async def steps(self, workflow_id: WorkflowId) -> list[Row]:
+        """The workflow's step rows in order, every column of them."""
+        return await self.backdoor.rows(
+            "SELECT * FROM operation_outputs WHERE workflow_uuid = ? ORDER BY function_id",
+            workflow_id,
+        )
+
+    async def insert(self, table: str, **columns: Any) -> None:
+        """Put a row there as another program would; columns not named take their defaults."""
+        marks = ", ".join("?" * len(columns))
+        await self.backdoor.run(
+            f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})", *columns.values()
+        )
+
+    async def foreign(self, workflow_id: str | None = None, **columns: Any) -> WorkflowId:
+        """A workflow row another program enqueued: the smallest one that may run."""
+        chosen = rows.wid(workflow_id)
+        values = {
+            "workflow_uuid": chosen,
+            "status": "ENQUEUED",
+            "name": rows.KEY.name,
+            "queue_name": rows.QUEUE,
+            "serialization": PORTABLE_JSON,
+            "created_at": await self._stores[0].now_ms(),
+            **columns,
+        }
+        await self.insert("workflow_status", **values)
+        return chosen
+
+    async def update(self, workflow_id: WorkflowId, **columns: Any) -> None:
+        """Change a workflow's row behind the store's back."""
+        sets = ", ".join(f"{column} = ?" for column in columns)
+        await self.backdoor.run(
+            f"UPDATE workflow_status SET {sets} WHERE workflow_uuid = ?",
+            *columns.values(),
+            workflow_id,
+        )
+
+    async def read(self, workflow_id: WorkflowId) -> WorkflowRow:
+        """The workflow as a listing shows it, payloads included."""
+        (row,) = await self._stores[0].list_workflows(rows.by_ids(workflow_id))
+        return row
+
+
+@asynccontextmanager
+async def open_site(database: Database) -> AsyncIterator[Site]:
+    """A site on that database, whose schema is made; everything is closed at the end."""
+    clock = MovableClock()
+    site = Site(database, clock, database.backdoor())
+    try:
+        yield site
+    finally:
+        await site.close()

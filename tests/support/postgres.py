@@ -129,8 +129,7 @@ class PostgresServer:
         self.port, self.server_pid = answer["port"], answer["pid"]
         return self
 
-    def stop(self, mode: _ROOMY_BYTES = 2 << 30
-StopMode = "immediate") -> None:
+    def stop(self, mode: StopMode = "immediate") -> None:
         """Returns when the server has ended. `immediate` cuts connections without a checkpoint;
         `kill` ends it as a power failure would; `fast` is an orderly shutdown."""
         self._ask({"do": "stop", "mode": mode})

@@ -1,0 +1,239 @@
+"""The columns each reader selects, and how a row becomes a value.
+
+Both stores select through these lists and read rows by column name, so this is the only place
+that knows which column becomes which field. Payload columns (`inputs`, `output`, `error`) are not
+in the lists: a query selects them as the payload table's value, else the legacy column's.
+"""
+
+from typing import Any, Final, Protocol
+
+from perdure.model.ids import BootId, ExecutorId, OwnerToken, StepId, WorkflowId
+from perdure.model.lease import LeaseSeen, LockState
+from perdure.model.status import WorkflowState
+from perdure.model.workflow import (
+    ClaimedRun,
+    Fence,
+    Outcome,
+    StandingWorkflow,
+    StepRow,
+    WorkflowKey,
+    WorkflowRow,
+)
+
+
+class Row(Protocol):
+    """A row as both drivers give it."""
+
+    def __getitem__(self, column: str, /) -> Any: ...
+
+
+KEY_COLUMNS: Final = ("name", "class_name", "config_name")
+
+STANDING_COLUMNS: Final = (
+    "workflow_uuid",
+    "status",
+    *KEY_COLUMNS,
+    "queue_name",
+    "creator_xid",
+    "serialization",
+)
+
+OUTCOME_COLUMNS: Final = ("workflow_uuid", "status", "serialization", "recovery_attempts")
+
+CLAIMED_COLUMNS: Final = (
+    "workflow_uuid",
+    "owner_xid",
+    *KEY_COLUMNS,
+    "serialization",
+    "recovery_attempts",
+    "queue_name",
+    "queue_partition_key",
+    "workflow_timeout_ms",
+    "workflow_deadline_epoch_ms",
+    "parent_workflow_id",
+    "created_at",
+)
+
+WORKFLOW_COLUMNS: Final = (
+    "workflow_uuid",
+    "status",
+    *KEY_COLUMNS,
+    "recovery_attempts",
+    "queue_name",
+    "priority",
+    "queue_partition_key",
+    "deduplication_id",
+    "executor_id",
+    "application_name",
+    "application_version",
+    "application_id",
+    "created_at",
+    "updated_at",
+    "started_at_epoch_ms",
+    "completed_at",
+    "delay_until_epoch_ms",
+    "workflow_timeout_ms",
+    "workflow_deadline_epoch_ms",
+    "parent_workflow_id",
+    "forked_from",
+    "was_forked_from",
+    "schedule_name",
+    "authenticated_user",
+    "authenticated_roles",
+    "assumed_role",
+    "attributes",
+    "serialization",
+    "owner_xid",
+)
+
+STEP_COLUMNS: Final = (
+    "workflow_uuid",
+    "function_id",
+    "function_name",
+    "output",
+    "error",
+    "child_workflow_id",
+    "started_at_epoch_ms",
+    "completed_at_epoch_ms",
+    "serialization",
+)
+
+COLUMN_LISTS: Final = {
+    "standing_columns": STANDING_COLUMNS,
+    "outcome_columns": OUTCOME_COLUMNS,
+    "claimed_columns": CLAIMED_COLUMNS,
+    "workflow_columns": WORKFLOW_COLUMNS,
+    "step_columns": STEP_COLUMNS,
+}
+
+
+def workflow_key(row: Row) -> WorkflowKey:
+    """The function a row names; from KEY_COLUMNS."""
+    return WorkflowKey(row["name"] or "", row["class_name"] or "", row["config_name"] or "")
+
+
+def standing_workflow(row: Row) -> StandingWorkflow:
+    """From STANDING_COLUMNS."""
+    return StandingWorkflow(
+        workflow_id=WorkflowId(row["workflow_uuid"]),
+        state=WorkflowState(row["status"]),
+        key=workflow_key(row),
+        queue_name=row["queue_name"],
+        creator=_token(row["creator_xid"]),
+        serialization=row["serialization"],
+    )
+
+
+def outcome(row: Row) -> Outcome:
+    """From OUTCOME_COLUMNS and the payloads `output` and `error`."""
+    return Outcome(
+        workflow_id=WorkflowId(row["workflow_uuid"]),
+        state=WorkflowState(row["status"]),
+        output=row["output"] or None,
+        error=row["error"] or None,
+        serialization=row["serialization"],
+        attempts=row["recovery_attempts"] or 0,
+    )
+
+
+def claimed_run(row: Row) -> ClaimedRun:
+    """From CLAIMED_COLUMNS, the payload `inputs` and the computed `deadline_left_ms`."""
+    return ClaimedRun(
+        workflow_id=WorkflowId(row["workflow_uuid"]),
+        owner=OwnerToken(row["owner_xid"]),
+        key=workflow_key(row),
+        inputs=row["inputs"] or None,
+        serialization=row["serialization"],
+        attempts=row["recovery_attempts"] or 0,
+        queue_name=row["queue_name"],
+        partition_key=row["queue_partition_key"],
+        timeout_ms=row["workflow_timeout_ms"],
+        deadline_ms=row["workflow_deadline_epoch_ms"],
+        deadline_left_ms=row["deadline_left_ms"],
+        parent_workflow_id=_workflow_id(row["parent_workflow_id"]),
+        created_at_ms=row["created_at"],
+    )
+
+
+def workflow_row(row: Row, *, with_payloads: bool) -> WorkflowRow:
+    """From WORKFLOW_COLUMNS and, if asked, the payloads `inputs`, `output` and `error`."""
+    return WorkflowRow(
+        workflow_id=WorkflowId(row["workflow_uuid"]),
+        state=WorkflowState(row["status"]),
+        key=workflow_key(row),
+        attempts=row["recovery_attempts"] or 0,
+        queue_name=row["queue_name"] or None,
+        priority=row["priority"],
+        partition_key=row["queue_partition_key"] or None,
+        deduplication_id=row["deduplication_id"] or None,
+        executor_id=row["executor_id"] or None,
+        application_name=row["application_name"] or None,
+        application_version=row["application_version"] or None,
+        application_id=row["application_id"] or None,
+        created_at_ms=row["created_at"],
+        updated_at_ms=row["updated_at"],
+        started_at_ms=row["started_at_epoch_ms"],
+        completed_at_ms=row["completed_at"],
+        delay_until_ms=row["delay_until_epoch_ms"],
+        timeout_ms=row["workflow_timeout_ms"],
+        deadline_ms=row["workflow_deadline_epoch_ms"],
+        parent_workflow_id=_workflow_id(row["parent_workflow_id"]),
+        forked_from=_workflow_id(row["forked_from"]),
+        was_forked_from=bool(row["was_forked_from"]),
+        schedule_name=row["schedule_name"] or None,
+        authenticated_user=row["authenticated_user"] or None,
+        authenticated_roles=row["authenticated_roles"] or None,
+        assumed_role=row["assumed_role"] or None,
+        attributes=_attributes(row["attributes"]),
+        serialization=row["serialization"] or None,
+        owner=_token(row["owner_xid"]),
+        inputs=(row["inputs"] or None) if with_payloads else None,
+        output=(row["output"] or None) if with_payloads else None,
+        error=(row["error"] or None) if with_payloads else None,
+    )
+
+
+def step_row(row: Row) -> StepRow:
+    """From STEP_COLUMNS."""
+    return StepRow(
+        workflow_id=WorkflowId(row["workflow_uuid"]),
+        step_id=StepId(row["function_id"]),
+        name=row["function_name"],
+        output=row["output"],
+        error=row["error"],
+        child_workflow_id=_workflow_id(row["child_workflow_id"]),
+        started_at_ms=row["started_at_epoch_ms"],
+        completed_at_ms=row["completed_at_epoch_ms"],
+        serialization=row["serialization"],
+    )
+
+
+def fence(row: Row) -> Fence:
+    """From `workflow_uuid` and `owner_xid`."""
+    return Fence(WorkflowId(row["workflow_uuid"]), OwnerToken(row["owner_xid"]))
+
+
+def lease_seen(row: Row) -> LeaseSeen:
+    """From a lease's `boot_id`, `executor_id`, `renewals` and what was computed about it:
+    `overdue`, `lock` (a word of `LockState`), `orphaned`."""
+    return LeaseSeen(
+        boot_id=BootId(row["boot_id"]),
+        executor_id=ExecutorId(row["executor_id"]),
+        renewals=row["renewals"],
+        overdue=bool(row["overdue"]),
+        lock=LockState(row["lock"]),
+        orphaned=bool(row["orphaned"]),
+    )
+
+
+def _token(text: str | None) -> OwnerToken | None:
+    return OwnerToken(text) if text else None
+
+
+def _workflow_id(text: str | None) -> WorkflowId | None:
+    return WorkflowId(text) if text else None
+
+
+def _attributes(text: str | None) -> str | None:
+    # The Python SDK writes JSON null where others write SQL NULL; both mean that there are none.
+    return None if text == "null" else text or None

@@ -4,36 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import signal
-import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import asyncpg
 import pytest
 
 from tests.support.postgres import Databases, PostgresServer
-
-PROJECT = Path(__file__).parents[2]
-
-
-def wait_until(condition: Callable[[], bool], deadline_s: float = 20.0) -> bool:
-    end = time.monotonic() + deadline_s
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.02)
-    return True
-
-
-def alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+from tests.support.process import ChildProcess, alive
+from tests.support.waiting import wait_until
 
 
 async def test_each_database_is_new_and_dropped_even_while_in_use(
@@ -86,40 +67,29 @@ def test_close_leaves_neither_process_nor_directory() -> None:
 
 
 HOLDER = """
-import os, sys, time
+import os, time
 from tests.support.postgres import PostgresServer
 server = PostgresServer().start()
 if os.fork() == 0:
     time.sleep(60)  # a child that keeps every inherited pipe open
-print(os.getpid(), server.server_pid, server.keeper.pid, server.root, flush=True)
+print("holds", server.server_pid, server.keeper.pid, server.root)
 time.sleep(60)
 """
 
 
 def test_a_killed_holder_leaves_neither_process_nor_directory() -> None:
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLDER],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=PROJECT,
-        start_new_session=True,
-    )
-    assert holder.stdout is not None
-    _, server_pid, keeper_pid, root = holder.stdout.readline().split()
-    holder.kill()
-    holder.wait()
-    try:
-        assert wait_until(lambda: not alive(int(server_pid)) and not Path(root).exists())
-        assert wait_until(lambda: not alive(int(keeper_pid)))
-    finally:
-        os.killpg(holder.pid, signal.SIGKILL)
-        holder.stdout.close()
+    with ChildProcess("-c", HOLDER) as holder:
+        _, server_pid, keeper_pid, root = holder.wait_for("holds").split()
+        # Only the holder, not its group: its forked child lives on.
+        os.kill(holder.pid, signal.SIGKILL)
+        wait_until(lambda: not alive(int(server_pid)) and not Path(root).exists())
+        wait_until(lambda: not alive(int(keeper_pid)))
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="uses the kernel's parent signal")
 def test_a_killed_keeper_takes_the_server_with_it() -> None:
     server = PostgresServer().start()
     server.keeper.kill()
-    assert wait_until(lambda: not alive(server.server_pid))
+    wait_until(lambda: not alive(server.server_pid))
     server.close()
-    subprocess.run(["rm", "-rf", server.root], check=True)
+    shutil.rmtree(server.root)

@@ -3,11 +3,10 @@
 import hashlib
 
 from perdure.errors import ConfigurationError
+from perdure.model.wire import DEFAULT_SCHEMA
 
 MAX_IDENTIFIER_BYTES = 63
 """Postgres cuts longer identifiers off without an error, so that two names could become one."""
-
-DEFAULT_SHARED_SCHEMA = "dbos"
 
 
 def quote_identifier(name: str) -> str:
@@ -34,7 +33,7 @@ def own_schema(shared: str) -> str:
     `perdure` beside `dbos`, else `<shared>_perdure`; a result too long for an identifier keeps
     its start and carries a digest of the whole name instead of the rest.
     """
-    if shared == DEFAULT_SHARED_SCHEMA:
+    if shared == DEFAULT_SCHEMA:
         return "perdure"
     name = f"{shared}_perdure"
     if len(_utf8(name)) <= MAX_IDENTIFIER_BYTES:

@@ -1,28 +1,74 @@
 """Creates, converges and checks the system schema on Postgres."""
 
-from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 
 import asyncpg
 
+from perdure.errors import SchemaError
+from perdure.logic.schema import refuse_unless_runnable
+from perdure.model.wire import SCHEMA_VERSION
 from perdure.ports.store.lifecycle import SchemaReport
+from perdure.store.postgres.schema_lock import Connect, Connection, installing_alone
+from perdure.store.postgres.schema_phases import (
+    FoundDatabase,
+    Names,
+    Phase,
+    find,
+    phases,
+    statements,
+)
 
-Connect: TypeAlias = Callable[[], Awaitable["asyncpg.Connection[asyncpg.Record]"]]
-"""Opens one plain connection (not one of a pool); this module closes what it opens."""
+ATTEMPTS = 20
+"""How often an installer that collides with another one looks again at what is left to do."""
+
+PATIENCE_S = 600.0
+"""How long building an index may take, ours or a peer's: it waits for every older snapshot."""
+
+_STATEMENT_S = 60.0
+_CLOSE_S = 5.0
+
+_COLLISIONS = (
+    asyncpg.DeadlockDetectedError,
+    asyncpg.DuplicateFunctionError,
+    asyncpg.DuplicateObjectError,
+    asyncpg.DuplicateSchemaError,
+    asyncpg.DuplicateTableError,
+    asyncpg.LockNotAvailableError,
+    asyncpg.SerializationError,
+    asyncpg.UniqueViolationError,
+    # The catalogue's own "tuple concurrently updated" has no code but that of an internal error.
+    asyncpg.InternalServerError,
+)
+"""What installers do to each other; each finds the other's work when it looks again."""
 
 
 async def migrate(connect: Connect, schema: str) -> SchemaReport:
     """Create or converge the shared schema `schema` and our own beside it.
 
-    Opens up to two connections of its own, one after the other. Raises `SchemaError` kinds for
-    what a retry cannot cure; errors of the driver pass through for the caller to map.
+    Opens one connection, and a second one if there is something to do. Raises `SchemaError` kinds
+    for what a retry cannot cure; other errors of the driver pass through for the caller to map.
     """
-    raise NotImplementedError
+    async with _opened(connect, schema) as installer:
+        before = after = (await installer.look()).schema.version
+        if installer.waiting:
+            async with installing_alone(connect, schema, installer.finished):
+                await installer.install()
+            after = (await installer.look()).schema.version
+        return SchemaReport(before, after or SCHEMA_VERSION, tuple(installer.done))
 
 
 async def plan(connect: Connect, schema: str) -> SchemaReport:
-    """What `migrate` would do now; reads the catalogue only."""
-    raise NotImplementedError
+    """What `migrate` would do now; reads only."""
+    async with _opened(connect, schema) as installer:
+        before = (await installer.look()).schema.version
+        texts = tuple(text for phase in installer.waiting for text in phase.texts)
+        return SchemaReport(before, max(before or 0, SCHEMA_VERSION), texts)
 
 
 async def check(connect: Connect, schema: str) -> None:
@@ -30,4 +76,89 @@ async def check(connect: Connect, schema: str) -> None:
 
     Needs nothing but the right to read the tables.
     """
-    raise NotImplementedError
+    async with _opened(connect, schema) as installer:
+        refuse_unless_runnable((await installer.look()).schema)
+
+
+class _Installer:
+    """One connection that looks at the schema and does what is left to do."""
+
+    def __init__(self, connection: Connection, names: Names) -> None:
+        self.connection = connection
+        self.names = names
+        self.waiting: tuple[Phase, ...] = ()
+        self.done: list[str] = []
+
+    async def look(self) -> FoundDatabase:
+        """Read what is there; afterwards `waiting` is what is left to do."""
+        found = await find(self.connection, self.names)
+        self.waiting = phases(found, self.names)
+        return found
+
+    async def finished(self) -> bool:
+        """Whether nothing is left to do, as it stands now."""
+        await self.look()
+        return not self.waiting
+
+    async def install(self) -> None:
+        """Do it, bearing the company of others who do the same without our lock."""
+        collision: BaseException | None = None
+        for _ in range(ATTEMPTS):
+            await self._let_builders_finish()
+            if await self.finished():
+                return
+            try:
+                for phase in self.waiting:
+                    await self._run(phase)
+            except _COLLISIONS as error:
+                collision = error
+                await _pause()
+        raise SchemaError(
+            f"{self.names.where}: not installed after {ATTEMPTS} attempts, because something of "
+            f"the same name is in the way or another program keeps changing it: {collision}"
+        ) from collision
+
+    async def _let_builders_finish(self) -> None:
+        """An index that looks broken may be under construction elsewhere: give it its time."""
+        deadline = time.monotonic() + PATIENCE_S
+        query = self.names.render(statements("inspect")["being_built"]).text
+        while time.monotonic() < deadline:
+            await self.look()
+            broken = [phase.repairs for phase in self.waiting if phase.repairs is not None]
+            if not broken or not await self.connection.fetchval(
+                query, self.names.shared, broken, timeout=_STATEMENT_S
+            ):
+                return
+            await _pause()
+
+    async def _run(self, phase: Phase) -> None:
+        if phase.online:
+            for text in phase.texts:
+                await self.connection.execute(text, timeout=PATIENCE_S)
+        else:
+            async with self.connection.transaction():
+                for text in phase.texts:
+                    await self.connection.execute(text, timeout=_STATEMENT_S)
+        self.done += phase.texts
+
+
+@asynccontextmanager
+async def _opened(connect: Connect, schema: str) -> AsyncIterator[_Installer]:
+    """An installer on a connection of its own, with a refused right told as what to do about it."""
+    names = Names.of(schema)
+    connection = await connect()
+    try:
+        yield _Installer(connection, names)
+    except asyncpg.InsufficientPrivilegeError as error:
+        raise SchemaError(
+            f"{names.where}: {error.message}; run `perdure migrate` with a role that may create "
+            f"schemas and tables, and grant this one the use of the schemas {names.shared!r} and "
+            f"{names.own!r} and their tables"
+        ) from error
+    finally:
+        with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+            await connection.close(timeout=_CLOSE_S)
+
+
+async def _pause() -> None:
+    await asyncio.sleep(random.uniform(0.05, 0.25))  # noqa: S311

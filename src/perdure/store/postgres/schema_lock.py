@@ -1,0 +1,101 @@
+"""One installer at a time, where the database can arrange it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, TypeAlias
+
+import asyncpg
+
+if TYPE_CHECKING:
+    from asyncpg.transaction import Transaction
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+Connect: TypeAlias = Callable[[], Awaitable[Connection]]
+"""Opens one plain connection (not one of a pool); whoever calls it closes it."""
+
+OTHER_SDKS_KEY = 1234567890
+"""The advisory lock the other SDKs migrate under, one for the whole database."""
+
+OTHER_SDKS_WAIT_S = 30.0
+"""How long to wait for it; they give each other as long, and then migrate without it."""
+
+OWN_WAIT_S = 90.0
+"""How long to wait for a peer of ours, which may be waiting for theirs."""
+
+_STATEMENT_S = 30.0
+_CLOSE_S = 5.0
+
+_TRY = "SELECT pg_catalog.pg_try_advisory_xact_lock($1)"
+_STAY = "SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true)"
+
+_NO_LOCKS = (
+    asyncpg.FeatureNotSupportedError,
+    asyncpg.InsufficientPrivilegeError,
+    asyncpg.UndefinedFunctionError,
+)
+
+
+@asynccontextmanager
+async def installing_alone(
+    connect: Connect, schema: str, finished: Callable[[], Awaitable[bool]]
+) -> AsyncIterator[None]:
+    """Keep other installers of this schema out, those of the other SDKs included.
+
+    The locks only save work: whoever cannot get them in time, or has a database without them,
+    enters all the same, and so does everyone once `finished` says that nothing is left to do. So
+    what stands inside must bear company.
+
+    They are transaction locks in a transaction that does nothing else: a session lock would stay
+    behind on a pooler's server. They are tried and never waited for: a waiting statement holds a
+    snapshot, and building an index concurrently waits for every snapshot, so that the two would
+    wait for each other.
+    """
+    connection = await connect()
+    transaction = connection.transaction(isolation="read_committed")
+    try:
+        await transaction.start()
+        await _take_in_turn(connection, transaction, schema, finished)
+        yield
+    finally:
+        await _give_up(connection, transaction)
+
+
+async def _take_in_turn(
+    connection: Connection,
+    transaction: Transaction,
+    schema: str,
+    finished: Callable[[], Awaitable[bool]],
+) -> None:
+    """Ours first, so that a peer of ours never gets in while one of us waits for the other."""
+    try:
+        await connection.fetchval(_STAY, timeout=_STATEMENT_S)
+        for key, wait_s in ((own_key(schema), OWN_WAIT_S), (OTHER_SDKS_KEY, OTHER_SDKS_WAIT_S)):
+            deadline = time.monotonic() + wait_s
+            while not await connection.fetchval(_TRY, key, timeout=_STATEMENT_S):
+                if time.monotonic() > deadline:
+                    break
+                if await finished():
+                    return
+                await asyncio.sleep(random.uniform(0.05, 0.15))  # noqa: S311
+    except _NO_LOCKS:
+        return
+
+
+def own_key(schema: str) -> int:
+    """The advisory lock of Perdure's installers of one shared schema."""
+    digest = hashlib.sha256(f"perdure.schema.{schema}".encode()).digest()
+    return int.from_bytes(digest[:8], signed=True)
+
+
+async def _give_up(connection: Connection, transaction: Transaction) -> None:
+    """Ends the transaction and the connection, whatever state they are in."""
+    with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+        await asyncio.wait_for(transaction.rollback(), _CLOSE_S)
+    with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+        await connection.close(timeout=_CLOSE_S)

@@ -170,10 +170,8 @@ class PostgresServer:
 def _scratch() -> Path:
     """The memory file system if it is roomy, else a temporary directory on disk."""
     memory = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a private directory in it
-    if memory.is_dir() and os.access(memory, os.W_OK):
-        if shutil.disk_usage(memory).free >= _ROOMY_BYTES:
-            return memory
-    return disk()
+    usable = memory.is_dir() and os.access(memory, os.W_OK)
+    return memory if usable and shutil.disk_usage(memory).free >= _ROOMY_BYTES else disk()
 
 
 def disk() -> Path:

@@ -111,7 +111,7 @@ class Keeper:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                preexec_fn=_die_with_parent(),
+                preexec_fn=_die_with_parent(),  # noqa: PLW1509 - this program has one thread
                 **self._child_options(),
             )
 
@@ -217,7 +217,7 @@ def main() -> None:
                     )
                 method = {"start": keeper.start, "stop": keeper.stop}[command.pop("do")]
                 answer = method(**command)
-            except Exception as error:  # whatever it is, the holder must hear of it
+            except Exception as error:  # noqa: BLE001 - the holder must hear of any
                 answer = {"error": f"{type(error).__name__}: {error}"}
             print(json.dumps(answer), flush=True)
     finally:

@@ -7,6 +7,7 @@ is put into a statement but quoted identifiers and texts of our own.
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
@@ -21,14 +22,15 @@ class Statement:
     text: str
 
 
-def load_statements(package: str, file: str) -> tuple[Statement, ...]:
-    """The statements of `ddl/<file>.sql` beside the package, in order, not yet rendered."""
+@cache
+def statements(package: str, file: str) -> Mapping[str, Statement]:
+    """The statements of `ddl/<file>.sql` in the package by name, in order, not yet rendered."""
     text = files(package).joinpath("ddl", f"{file}.sql").read_text(encoding="utf-8")
     _, *parts = _NAME.split(text)
-    return tuple(
-        Statement(name, _statement_alone(body))
+    return {
+        name: Statement(name, _statement_alone(body))
         for name, body in zip(parts[::2], parts[1::2], strict=True)
-    )
+    }
 
 
 def render(statement: Statement, values: Mapping[str, str]) -> Statement:

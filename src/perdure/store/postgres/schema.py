@@ -14,14 +14,15 @@ from perdure.errors import SchemaError
 from perdure.logic.schema import refuse_unless_runnable
 from perdure.model.wire import SCHEMA_VERSION
 from perdure.ports.store.lifecycle import SchemaReport
+from perdure.store.ddl import statements
 from perdure.store.postgres.schema_lock import Connect, Connection, installing_alone
 from perdure.store.postgres.schema_phases import (
+    PACKAGE,
     FoundDatabase,
     Names,
     Phase,
     find,
     phases,
-    statements,
 )
 
 ATTEMPTS = 20
@@ -121,7 +122,7 @@ class _Installer:
     async def _let_builders_finish(self) -> None:
         """An index that looks broken may be under construction elsewhere: give it its time."""
         deadline = time.monotonic() + PATIENCE_S
-        query = self.names.render(statements("inspect")["being_built"]).text
+        query = self.names.render(statements(PACKAGE, "inspect")["being_built"]).text
         while time.monotonic() < deadline:
             await self.look()
             broken = [phase.repairs for phase in self.waiting if phase.repairs is not None]

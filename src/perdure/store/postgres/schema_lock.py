@@ -60,17 +60,14 @@ async def installing_alone(
     transaction = connection.transaction(isolation="read_committed")
     try:
         await transaction.start()
-        await _take_in_turn(connection, transaction, schema, finished)
+        await _take_in_turn(connection, schema, finished)
         yield
     finally:
         await _give_up(connection, transaction)
 
 
 async def _take_in_turn(
-    connection: Connection,
-    transaction: Transaction,
-    schema: str,
-    finished: Callable[[], Awaitable[bool]],
+    connection: Connection, schema: str, finished: Callable[[], Awaitable[bool]]
 ) -> None:
     """Ours first, so that a peer of ours never gets in while one of us waits for the other."""
     try:

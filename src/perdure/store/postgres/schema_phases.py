@@ -1,21 +1,24 @@
-"""What a Postgres database holds of the system schema, and the statements that bring it up to date."""
+"""What a Postgres database holds of the system schema, and what brings it up to date."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
 
 import asyncpg
 
-from perdure.logic.schema import BOOKKEEPING, SHARED_TABLES, FoundSchema, schema_steps
+from perdure.logic.schema import (
+    BOOKKEEPING,
+    OLDEST_CONVERGED,
+    SHARED_TABLES,
+    FoundSchema,
+    schema_steps,
+)
 from perdure.model.wire import SCHEMA_VERSION
-from perdure.store.ddl import Statement, dollar_quote, load_statements, render
+from perdure.store.ddl import Statement, dollar_quote, render, statements
 from perdure.store.identifiers import own_schema, quote_identifier
 
-OLDEST_FILE_VERSION = 123
-"""The version `shared_123.sql` creates; every later one has a file of what it adds."""
-
+PACKAGE = "perdure.store.postgres"
 ONLINE = " CONCURRENTLY "
 _STATEMENT_S = 30.0
 
@@ -79,7 +82,7 @@ async def find(connection: asyncpg.Connection[asyncpg.Record], names: Names) -> 
 
     One snapshot: another program may be adding tables and raising the version right now.
     """
-    queries = statements("inspect")
+    queries = statements(PACKAGE, "inspect")
 
     def text(name: str) -> str:
         return names.render(queries[name]).text
@@ -124,12 +127,12 @@ def phases(found: FoundDatabase, names: Names) -> tuple[Phase, ...]:
 
 def _creation(found: FoundDatabase, names: Names) -> Phase:
     """The whole shared schema in one transaction. Nothing is in use yet, so nothing is online."""
-    bookkeeping = statements("record")
-    chosen = list(statements(f"shared_{OLDEST_FILE_VERSION}").values())
-    for version in range(OLDEST_FILE_VERSION + 1, SCHEMA_VERSION + 1):
+    bookkeeping = statements(PACKAGE, "record")
+    chosen = list(statements(PACKAGE, f"shared_{OLDEST_CONVERGED}").values())
+    for version in range(OLDEST_CONVERGED + 1, SCHEMA_VERSION + 1):
         chosen += [
             Statement(statement.name, statement.text.replace(ONLINE, " "))
-            for statement in statements(f"shared_{version}").values()
+            for statement in statements(PACKAGE, f"shared_{version}").values()
         ]
     chosen.append(bookkeeping["insert_shared_version"])
     if names.shared not in found.schemas:
@@ -142,8 +145,8 @@ def _convergence(found: FoundDatabase, names: Names, version: int) -> Iterable[P
 
     A statement that builds an index bears the index's name.
     """
-    bookkeeping = statements("record")
-    for statement in statements(f"shared_{version}").values():
+    bookkeeping = statements(PACKAGE, "record")
+    for statement in statements(PACKAGE, f"shared_{version}").values():
         if statement.name in found.valid_indexes:
             continue
         if statement.name in found.invalid_indexes:
@@ -155,8 +158,8 @@ def _convergence(found: FoundDatabase, names: Names, version: int) -> Iterable[P
 
 
 def _own(found: FoundDatabase, names: Names, version: int) -> Phase:
-    bookkeeping = statements("record")
-    chosen = [*statements(f"own_{version:03}").values(), bookkeeping["insert_own_version"]]
+    bookkeeping = statements(PACKAGE, "record")
+    chosen = [*statements(PACKAGE, f"own_{version:03}").values(), bookkeeping["insert_own_version"]]
     if version == 1 and names.own not in found.schemas:
         chosen.insert(0, bookkeeping["create_own_schema"])
     return Phase(_rendered(chosen, names, version))
@@ -164,11 +167,3 @@ def _own(found: FoundDatabase, names: Names, version: int) -> Phase:
 
 def _rendered(chosen: Iterable[Statement], names: Names, version: int) -> tuple[Statement, ...]:
     return tuple(names.render(statement, version=str(version)) for statement in chosen)
-
-
-@cache
-def statements(file: str) -> dict[str, Statement]:
-    """The statements of one of our files by name, in order, not yet rendered."""
-    return {
-        statement.name: statement for statement in load_statements("perdure.store.postgres", file)
-    }

@@ -83,8 +83,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what needs a Postgres server, so that `-m "not postgres"` runs without one."""
     for item in items:
         chosen = getattr(item, "callspec", None)
-        stores = set(chosen.params.values()) if chosen is not None else set()
-        if "postgres" in {s for s in stores if isinstance(s, str)} or _POSTGRES_FIXTURES & set(
+        values = list(chosen.params.values()) if chosen is not None else []
+        if "postgres" in values or _POSTGRES_FIXTURES.intersection(
             getattr(item, "fixturenames", ())
         ):
             item.add_marker(pytest.mark.postgres)

@@ -84,7 +84,8 @@ def schema_steps(found: FoundSchema) -> SchemaSteps:
         _refuse_strangers(found)
         return SchemaSteps(create=True, converge=(), own=own)
     _refuse_unusable(found, version)
-    return SchemaSteps(False, tuple(range(version + 1, SCHEMA_VERSION + 1)), own)
+    converge = tuple(range(version + 1, SCHEMA_VERSION + 1))
+    return SchemaSteps(create=False, converge=converge, own=own)
 
 
 def refuse_unless_runnable(found: FoundSchema) -> None:

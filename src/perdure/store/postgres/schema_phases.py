@@ -152,7 +152,8 @@ def _convergence(found: FoundDatabase, names: Names, version: int) -> Iterable[P
         if statement.name in found.invalid_indexes:
             drop = bookkeeping["drop_broken_index"]
             index = quote_identifier(statement.name)
-            yield Phase((names.render(drop, index=index),), True, repairs=statement.name)
+            dropped = (names.render(drop, index=index),)
+            yield Phase(dropped, online=True, repairs=statement.name)
         yield Phase((names.render(statement),), online=ONLINE in statement.text)
     yield Phase(_rendered([bookkeeping["raise_shared_version"]], names, version))
 

@@ -1,49 +1,50 @@
 """Every exception the library raises.
 
-    PerdureError
-    ├── ConfigurationError            a setting or decorator argument that cannot work
-    │   ├── RegistrationError         two functions under one name, or a function that cannot be one
-    │   └── VersionOwnedByAnother     the version name belongs to another application
-    ├── UsageError                    a call in a place or form where it cannot work
-    │   ├── NotRunning                no engine runs here for this call
-    │   ├── AmbiguousEngine           several running engines registered the function
-    │   ├── NotRegistered             the engine does not know the function
-    │   ├── WrongPlace                not possible here (inside a step, in another loop, …)
-    │   ├── BuiltElsewhere            a call built in one place and awaited in another
-    │   ├── UnscopedTask              a durable call in a task that no scope started
-    │   ├── CallSpent                 a durable call awaited twice
-    │   └── InvalidArgument           an argument out of its range
-    ├── SerializationError            a value that cannot be stored, or text that cannot be read
-    │   ├── UnserializableValue
-    │   ├── ValueTooLarge
-    │   └── UndecodableValue
-    │       └── FormatUnavailable     the text's format is not enabled in this process
-    ├── WorkflowError                 about one workflow
-    │   ├── WorkflowNotFound
-    │   ├── WorkflowIdInUse           id_policy=REJECT and the id exists
-    │   ├── ConflictingWorkflow       the id belongs to another function
-    │   ├── QueueDeduplicated         another live workflow holds the deduplication id
-    │   ├── AwaitedWorkflowCancelled  the workflow waited for was cancelled
-    │   ├── RecoveryLimitExceeded     the workflow waited for is dead-lettered
-    │   ├── UnexpectedStep            the code and the recorded history disagree
-    │   └── ForeignCancellation       a durable call was cancelled by something not durable
-    ├── StepError
-    │   ├── StepTimeout               an attempt ran past its timeout
-    │   └── StepRetriesExhausted      every allowed attempt failed
-    ├── RemoteError                   an error recorded elsewhere whose class is not known here
-    └── DatabaseError                 trouble with the system database; never a workflow's outcome
-        ├── DatabaseUnavailable       no connection, server going down, statement out of time
-        ├── DatabaseConflict          serialization failure, deadlock, lock not available
-        ├── DatabaseRejected          the statement or a value was refused for good
-        ├── LeaseLost                 this process start was taken for dead
-        └── SchemaError
-            ├── SchemaMissing
-            └── SchemaTooOld
+PerdureError
+├── ConfigurationError            a setting or decorator argument that cannot work
+│   ├── RegistrationError         two functions under one name, or a function that cannot be one
+│   └── VersionOwnedByAnother     the version name belongs to another application
+├── UsageError                    a call in a place or form where it cannot work
+│   ├── NotRunning                no engine runs here for this call
+│   ├── AmbiguousEngine           several running engines registered the function
+│   ├── NotRegistered             the engine does not know the function
+│   ├── WrongPlace                not possible here (inside a step, in another loop, …)
+│   ├── BuiltElsewhere            a call built in one place and awaited in another
+│   ├── UnscopedTask              a durable call in a task that no scope started
+│   ├── CallSpent                 a durable call awaited twice
+│   └── InvalidArgument           an argument out of its range
+├── SerializationError            a value that cannot be stored, or text that cannot be read
+│   ├── UnserializableValue
+│   ├── ValueTooLarge
+│   └── UndecodableValue
+│       └── FormatUnavailable     the text's format is not enabled in this process
+├── WorkflowError                 about one workflow
+│   ├── WorkflowNotFound
+│   ├── WorkflowIdInUse           id_policy=REJECT and the id exists
+│   ├── ConflictingWorkflow       the id belongs to another function
+│   ├── QueueDeduplicated         another live workflow holds the deduplication id
+│   ├── AwaitedWorkflowCancelled  the workflow waited for was cancelled
+│   ├── RecoveryLimitExceeded     the workflow waited for is dead-lettered
+│   ├── WaitInterrupted           the engine stopped while the workflow was waited for
+│   ├── UnexpectedStep            the code and the recorded history disagree
+│   └── ForeignCancellation       a durable call was cancelled by something not durable
+├── StepError
+│   ├── StepTimeout               an attempt ran past its timeout
+│   └── StepRetriesExhausted      every allowed attempt failed
+├── RemoteError                   an error recorded elsewhere whose class is not known here
+└── DatabaseError                 trouble with the system database; never a workflow's outcome
+    ├── DatabaseUnavailable       no connection, server going down, statement out of time
+    ├── DatabaseConflict          serialization failure, deadlock, lock not available
+    ├── DatabaseRejected          the statement or a value was refused for good
+    ├── LeaseLost                 this process start was taken for dead
+    └── SchemaError
+        ├── SchemaMissing
+        └── SchemaTooOld
 
-    ControlSignal (BaseException)     never an outcome; raised through a body to stop it
-    ├── WorkflowCancelled             this run was cancelled
-    ├── RunLost                       another execution owns the run now
-    └── RunInterrupted                the engine is stopping; the run goes on elsewhere or later
+ControlSignal (BaseException)     never an outcome; raised through a body to stop it
+├── WorkflowCancelled             this run was cancelled
+├── RunLost                       another execution owns the run now
+└── RunInterrupted                the engine is stopping; the run goes on elsewhere or later
 """
 
 from __future__ import annotations
@@ -219,6 +220,17 @@ class RecoveryLimitExceeded(WorkflowError):
             "find out what ends its process, then resume it",
         )
         self.attempts = attempts
+
+
+class WaitInterrupted(WorkflowError):
+    """The engine stopped, or gave the run back, before the workflow had an outcome."""
+
+    def __init__(self, workflow_id: str) -> None:
+        super().__init__(
+            workflow_id,
+            f"workflow {workflow_id!r} has no outcome yet: the engine that ran or watched it is "
+            "stopping; it goes on in another process, or when an engine starts again",
+        )
 
 
 class UnexpectedStep(WorkflowError):

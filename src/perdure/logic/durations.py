@@ -25,7 +25,9 @@ def seconds_of(value: Duration, what: str, *, zero: bool = True) -> float:
         raise InvalidArgument(f"{what} must be seconds or a timedelta, not {value!r}")
     if not math.isfinite(seconds) or seconds < 0 or (seconds == 0 and not zero):
         least = "at least" if zero else "more than"
-        raise InvalidArgument(f"{what} must be a finite number of seconds, {least} 0, not {value!r}")
+        raise InvalidArgument(
+            f"{what} must be a finite number of seconds, {least} 0, not {value!r}"
+        )
     return seconds
 
 

@@ -1,21 +1,21 @@
 """How every ending of a run leaves its row: one table.
 
-| the body …                                     | the row                               | the attempt |
-|------------------------------------------------|---------------------------------------|-------------|
-| returned a value                               | SUCCESS with the value                |             |
-| returned what cannot be stored                 | ERROR with the serialization error    |             |
-| raised an exception, a stray CancelledError    | ERROR with it                         |             |
-| could not begin: its arguments cannot be read  | ERROR with the reason                 |             |
-| could not begin: a format not enabled here     | released, after a back-off            | counted     |
-| met a history its code does not match          | released, after a back-off            | counted     |
-| had a durable call cancelled from outside      | released, after a back-off            | counted     |
-| left by SystemExit or another BaseException    | released, after a back-off            | counted     |
-| left by KeyboardInterrupt                      | released                              | given back  |
-| was interrupted by a shutdown                  | released                              | given back  |
-| failed by a fault of the engine                | released, after a back-off            | counted     |
-| ran past its deadline                          | CANCELLED                             |             |
-| was begun more often than its limit allows     | MAX_RECOVERY_ATTEMPTS_EXCEEDED        |             |
-| was cancelled or taken over by somebody        | left as they made it                  |             |
+| the body …                                    | the row                            | the attempt |
+|-----------------------------------------------|------------------------------------|-------------|
+| returned a value                              | SUCCESS with the value             |             |
+| returned what cannot be stored                | ERROR with the serialization error |             |
+| raised an exception, a stray CancelledError   | ERROR with it                      |             |
+| could not begin: its arguments cannot be read | ERROR with the reason              |             |
+| could not begin: a format not enabled here    | released, after a back-off         | counted     |
+| met a history its code does not match         | released, after a back-off         | counted     |
+| had a durable call cancelled from outside     | released, after a back-off         | counted     |
+| left by SystemExit or another BaseException   | released, after a back-off         | counted     |
+| left by KeyboardInterrupt                     | released                           | given back  |
+| was interrupted by a shutdown                 | released                           | given back  |
+| failed by a fault of the engine               | released, after a back-off         | counted     |
+| ran past its deadline                         | CANCELLED                          |             |
+| was begun more often than its limit allows    | MAX_RECOVERY_ATTEMPTS_EXCEEDED     |             |
+| was cancelled or taken over by somebody       | left as they made it               |             |
 
 A function that is not registered here is never claimed here, so it has no line.
 """

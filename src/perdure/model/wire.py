@@ -16,6 +16,8 @@ PY_PICKLE = "py_pickle"
 
 SLEEP = "DBOS.sleep"
 GET_RESULT = "DBOS.getResult"
+GET_STATUS = "DBOS.getStatus"
+CANCEL_WORKFLOW = "DBOS.cancelWorkflow"
 
 NULL_TOPIC = "__null__topic__"
 STREAM_CLOSED = "__DBOS_STREAM_CLOSED__"

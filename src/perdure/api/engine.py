@@ -1,0 +1,213 @@
+"""The engine: runs workflows on one database, from `start` to `stop`."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Any, TypedDict, TypeVar, Unpack
+
+from perdure.api.handle import Target, WorkflowHandle
+from perdure.api.management import Workflows
+from perdure.api.running import RUNNING
+from perdure.api.wiring import build_store
+from perdure.api.workflow import Workflow, checked_id
+from perdure.config import EngineConfig, from_environment
+from perdure.engine.kernel import Kernel, KernelSettings, Ports
+from perdure.engine.registry import DECORATED, Registry, WorkflowDefinition
+from perdure.engine.system import SystemClock, SystemIds
+from perdure.errors import NotRunning, RegistrationError
+from perdure.logic.durations import Duration, seconds_of
+from perdure.logic.liveness import Rhythm
+from perdure.model.ids import ExecutorId
+from perdure.ports.clock import Clock
+from perdure.ports.ids import Ids
+from perdure.ports.store import Store
+from perdure.serialization import Serialization
+
+R = TypeVar("R")
+
+
+class EngineOptions(TypedDict, total=False):
+    """Settings of an engine; see `perdure.config.EngineConfig` for what each means."""
+
+    name: str
+    version: str | None
+    executor_id: str | None
+    schema: str
+    migrate: bool
+    unpickle: bool
+    max_value_bytes: int
+    pool_size: int
+    threads: int
+    heartbeat: Duration
+    lease: Duration
+    stall: Duration
+    grace: Duration
+    direct_url: str | None
+
+
+class Engine:
+    """Runs workflows on one database.
+
+    An async context manager: on entry the schema is created or converged (unless `migrate=False`),
+    the process takes its lease, and work left by dead processes begins to go on; on exit what only
+    waits is released at once, the rest gets `grace` to finish, and is then released too.
+
+    `workflows` are the workflows it runs, by default all that are decorated at module level when
+    it starts. `errors` are exception classes that come back as themselves. `clock` and `ids`
+    replace time and randomness in tests.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        workflows: Sequence[Workflow[..., Any]] | None = None,
+        errors: Sequence[type[BaseException]] = (),
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        **options: Unpack[EngineOptions],
+    ) -> None:
+        self._config = from_environment({"url": url, **options}, os.environ)
+        self._errors = tuple(errors)
+        self._listed = None if workflows is None else [_definition(each) for each in workflows]
+        self._clock = clock or SystemClock()
+        self._ids = ids or SystemIds()
+        self._lifecycle = asyncio.Lock()
+        self._kernel: Kernel | None = None
+        self._build_registry()
+
+    @property
+    def config(self) -> EngineConfig:
+        """The settings in force."""
+        return self._config
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the engine is between `start` and `stop`."""
+        return self._kernel is not None
+
+    @property
+    def kernel(self) -> Kernel:
+        """The running parts; raises `NotRunning`."""
+        if self._kernel is None:
+            raise NotRunning("this engine is not running; use `async with engine`")
+        return self._kernel
+
+    @property
+    def executor_id(self) -> ExecutorId | None:
+        """Who this process start is in the rows it owns, `<executor_id>/<boot id>`.
+
+        None while it has no lease: for a moment after it was taken for dead.
+        """
+        return self.kernel.identity.executor_id
+
+    @property
+    def workflows(self) -> Workflows:
+        """The workflows of the database; raises `NotRunning`."""
+        return Workflows(self.kernel.store, self.kernel.retry)
+
+    def handle(
+        self, workflow_id: str, workflow: Workflow[..., R] | None = None
+    ) -> WorkflowHandle[R]:
+        """A handle for an id, whether or not such a workflow exists yet.
+
+        With `workflow` its result is decoded by that function's annotation.
+        """
+        kernel = self.kernel
+        if workflow is None:
+            codec = kernel.registry.serialization.value(Any, f"result of {workflow_id!r}")
+        else:
+            codec = kernel.registry.codecs(kernel.registry.require(workflow.definition)).result
+        return WorkflowHandle(Target(kernel, checked_id(workflow_id), codec, must_exist=False))
+
+    async def start(self) -> None:
+        """Open the database and begin to work; does nothing on a running engine.
+
+        A failure leaves nothing open and nothing running, and the engine can be started again.
+        """
+        async with self._lifecycle:
+            if self._kernel is None:
+                await self._start()
+
+    async def stop(self) -> None:
+        """Stop in order; does nothing on a stopped engine. It can be started again."""
+        async with self._lifecycle:
+            kernel, self._kernel = self._kernel, None
+            if kernel is not None:
+                RUNNING.remove(kernel)
+                try:
+                    await kernel.stop()
+                finally:
+                    await kernel.store.close()
+
+    async def __aenter__(self) -> "Engine":
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def _start(self) -> None:
+        registry = self._build_registry()
+        store = build_store(self._config, self._clock)
+        try:
+            await self._open(store)
+            kernel = Kernel(Ports(store, self._clock, self._ids), registry, self._settings())
+            await kernel.start()
+        except BaseException:
+            await store.close()
+            raise
+        self._kernel = kernel
+        RUNNING.add(kernel)
+
+    async def _open(self, store: Store) -> None:
+        if self._config.migrate:
+            await store.migrate()
+        await store.open()
+        if not self._config.migrate:
+            await store.check_schema()
+
+    def _build_registry(self) -> Registry:
+        config = self._config
+        registry = Registry(
+            Serialization(
+                config.max_value_bytes, config.unpickle, self._errors, DECORATED.error_class
+            )
+        )
+        registry.register(DECORATED.workflows() if self._listed is None else self._listed)
+        return registry
+
+    def _settings(self) -> KernelSettings:
+        config = self._config
+        return KernelSettings(
+            version=config.version,
+            executor_name=config.executor_id,
+            rhythm=Rhythm(
+                seconds_of(config.heartbeat, "heartbeat"), seconds_of(config.lease, "lease")
+            ),
+            stall_s=seconds_of(config.stall, "stall"),
+            grace_s=seconds_of(config.grace, "grace"),
+            threads=config.threads,
+        )
+
+
+def _definition(listed: object) -> WorkflowDefinition:
+    if not isinstance(listed, Workflow):
+        raise RegistrationError(
+            f"workflows=[...] takes functions decorated with @workflow, not {listed!r}"
+        )
+    return listed.definition
+
+
+def _forget_engines() -> None:
+    RUNNING.forget_all()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_engines)

@@ -1,0 +1,257 @@
+"""Handles: observe a workflow, wait for its result, cancel it."""
+
+import asyncio
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Generic, NoReturn, TypeVar
+
+from perdure.api.running import check_loop
+from perdure.engine.context import PLACE, Branch
+from perdure.engine.journal import DurableCall
+from perdure.engine.kernel import Kernel
+from perdure.engine.run import Run
+from perdure.engine.waiter import Settlement
+from perdure.errors import (
+    AwaitedWorkflowCancelled,
+    RecoveryLimitExceeded,
+    UndecodableValue,
+    WorkflowNotFound,
+    WrongPlace,
+)
+from perdure.logic.durations import Duration, seconds_of
+from perdure.model.ids import WorkflowId
+from perdure.model.status import WorkflowState
+from perdure.model.wire import CANCEL_WORKFLOW, GET_RESULT, GET_STATUS, PORTABLE_JSON
+from perdure.model.workflow import Outcome, StepRow, WorkflowFilter, WorkflowRow
+from perdure.serialization import ValueCodec
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Target(Generic[R]):
+    """A workflow somebody refers to: its id, how its result is read, whether its row must exist."""
+
+    kernel: Kernel
+    workflow_id: WorkflowId
+    codec: ValueCodec[R]
+    must_exist: bool
+
+    async def settlement(self) -> Settlement:
+        """Wait until the workflow is terminal."""
+        return await self.kernel.waiter.outcome(self.workflow_id, fail_if_missing=self.must_exist)
+
+    def value(self, settlement: Settlement) -> R:
+        """The result, or raise what the workflow ended with."""
+        outcome = settlement.outcome
+        if outcome.state is WorkflowState.SUCCESS:
+            return self.codec.decode(outcome.output, outcome.serialization)
+        if outcome.state is WorkflowState.ERROR:
+            raise self._error(settlement)
+        raise _no_result(outcome)
+
+    def _error(self, settlement: Settlement) -> Exception:
+        outcome, original = settlement.outcome, settlement.original
+        errors = self.kernel.registry.serialization.errors
+        error = errors.decode(outcome.error, outcome.serialization)
+        if original is not None and type(original) is type(error):
+            return error.with_traceback(original.__traceback__)
+        return error
+
+
+def _no_result(outcome: Outcome) -> Exception:
+    if outcome.state is WorkflowState.CANCELLED:
+        return AwaitedWorkflowCancelled(outcome.workflow_id)
+    return RecoveryLimitExceeded(outcome.workflow_id, outcome.attempts)
+
+
+class ResultCall(DurableCall[R]):
+    """One wait for a workflow's result; in a workflow it is a step that records the outcome."""
+
+    __slots__ = ("_timeout_s", "target")
+
+    waits = True
+
+    def __init__(self, target: Target[R] | None, timeout_s: float | None = None) -> None:
+        refusal = None
+        if timeout_s is not None and type(PLACE.get()) is Branch:
+            refusal = WrongPlace(
+                "result(timeout=...) inside a workflow would not replay; give the child a timeout "
+                "with options(timeout=...) instead"
+            )
+        super().__init__(GET_RESULT, refusal)
+        self.target = target
+        self._timeout_s = timeout_s
+
+    def _known(self) -> Target[R]:
+        assert self.target is not None, "the workflow is started before its result is awaited"
+        return self.target
+
+    async def plain(self) -> R:
+        """Just wait."""
+        target = self._known()
+        check_loop(target.kernel)
+        async with asyncio.timeout(self._timeout_s):
+            settlement = await target.settlement()
+        return target.value(settlement)
+
+    async def perform(self, run: Run) -> R:
+        """Wait, record the outcome as it stands in the other row, and return or raise it."""
+        target = self._known()
+        if target.kernel is not run.kernel:
+            raise WrongPlace(
+                f"workflow {target.workflow_id!r} belongs to another engine; wait for it in a step"
+            )
+        started_at_ms = run.kernel.time.now_ms()
+        settlement = await target.settlement()
+        outcome = settlement.outcome
+        if outcome.state is WorkflowState.MAX_RECOVERY_ATTEMPTS_EXCEEDED:
+            raise _no_result(outcome)
+        output, error, label = outcome.output, outcome.error, outcome.serialization
+        if outcome.state is WorkflowState.CANCELLED:
+            output, label = None, PORTABLE_JSON
+            error = run.kernel.registry.serialization.errors.encode(_no_result(outcome))
+        standing = await run.kernel.journal.record(
+            run,
+            self.checkpoint(
+                run,
+                started_at_ms,
+                output=output,
+                error=error,
+                child=target.workflow_id,
+                serialization=label,
+            ),
+        )
+        if standing is not None:
+            return await self.replay(run, standing)
+        return target.value(settlement)
+
+    async def replay(self, run: Run, row: StepRow) -> R:
+        """The recorded outcome; the other workflow's row is not needed any more."""
+        target = self._known()
+        if row.child_workflow_id not in (None, target.workflow_id):
+            self._refuse_other(run, row, target)
+        if row.error:
+            raise run.kernel.registry.serialization.errors.decode(row.error, row.serialization)
+        try:
+            return target.codec.decode(row.output, row.serialization)
+        except UndecodableValue as error:
+            raise run.unreadable(row.step_id, error) from error
+
+    def _refuse_other(self, run: Run, row: StepRow, target: Target[R]) -> NoReturn:
+        raise run.disagree(row.step_id, f"{GET_RESULT} of {target.workflow_id}", row)
+
+
+class StatusCall(DurableCall[WorkflowRow]):
+    """One look at a workflow's row; in a workflow it is a step."""
+
+    __slots__ = ("_target",)
+
+    def __init__(self, target: Target[Any]) -> None:
+        super().__init__(GET_STATUS)
+        self._target = target
+
+    async def plain(self) -> WorkflowRow:
+        """Read the row."""
+        kernel, workflow_id = self._target.kernel, self._target.workflow_id
+        check_loop(kernel)
+        wanted = WorkflowFilter(ids=(workflow_id,), limit=1)
+        rows = await kernel.retry(lambda: kernel.store.list_workflows(wanted), "reading a status")
+        if not rows:
+            raise WorkflowNotFound(workflow_id)
+        return rows[0]
+
+    async def perform(self, run: Run) -> WorkflowRow:
+        """Read the row and record what it showed."""
+        started_at_ms = run.kernel.time.now_ms()
+        status = await self.plain()
+        text, _ = self._codec(run).encode(status)
+        standing = await run.kernel.journal.record(
+            run, self.checkpoint(run, started_at_ms, output=text, serialization=PORTABLE_JSON)
+        )
+        return status if standing is None else await self.replay(run, standing)
+
+    async def replay(self, run: Run, row: StepRow) -> WorkflowRow:
+        """What the row showed then."""
+        try:
+            status: WorkflowRow = self._codec(run).decode(row.output, row.serialization)
+        except UndecodableValue as error:
+            raise run.unreadable(row.step_id, error) from error
+        return status
+
+    def _codec(self, run: Run) -> ValueCodec[WorkflowRow]:
+        return run.kernel.registry.serialization.value(WorkflowRow, "a workflow's status")
+
+
+class CancelCall(DurableCall[None]):
+    """One cancellation; in a workflow it is a step."""
+
+    __slots__ = ("_target",)
+
+    def __init__(self, target: Target[Any]) -> None:
+        super().__init__(CANCEL_WORKFLOW)
+        self._target = target
+
+    async def plain(self) -> None:
+        """Cancel."""
+        kernel, workflow_id = self._target.kernel, self._target.workflow_id
+        check_loop(kernel)
+        await kernel.retry(lambda: kernel.store.cancel([workflow_id]), "cancelling a workflow")
+        await kernel.notice_cancelled(workflow_id)
+
+    async def perform(self, run: Run) -> None:
+        """Cancel, then record that it was done; doing it again changes nothing."""
+        started_at_ms = run.kernel.time.now_ms()
+        await self.plain()
+        await run.kernel.journal.record(
+            run, self.checkpoint(run, started_at_ms, output="null", serialization=PORTABLE_JSON)
+        )
+
+    async def replay(self, run: Run, row: StepRow) -> None:
+        """It was done."""
+
+
+class WorkflowHandle(Generic[R]):
+    """Refers to one workflow, wherever it runs. Dropping it stops nothing.
+
+    Awaiting the handle is awaiting its result. Every method may be called in a workflow too, where
+    it is a recorded step.
+    """
+
+    __slots__ = ("_target",)
+
+    def __init__(self, target: Target[R]) -> None:
+        self._target = target
+
+    @property
+    def target(self) -> Target[R]:
+        """What it refers to, for the engine."""
+        return self._target
+
+    @property
+    def workflow_id(self) -> WorkflowId:
+        """The workflow's id."""
+        return self._target.workflow_id
+
+    def result(self, timeout: Duration | None = None) -> ResultCall[R]:
+        """Wait for the outcome: return the result or raise the recorded error.
+
+        Raises `AwaitedWorkflowCancelled`, `RecoveryLimitExceeded`, `WorkflowNotFound`, and
+        `TimeoutError` after `timeout` (the workflow goes on).
+        """
+        limit = None if timeout is None else seconds_of(timeout, "timeout")
+        return ResultCall(self._target, limit)
+
+    def status(self) -> StatusCall:
+        """Read the workflow's row once; raises `WorkflowNotFound`."""
+        return StatusCall(self._target)
+
+    def cancel(self) -> CancelCall:
+        """Cancel the workflow unless it has its outcome; it stops at its next durable call."""
+        return CancelCall(self._target)
+
+    def __await__(self) -> Generator[Any, None, R]:
+        return self.result().__await__()
+
+    def __repr__(self) -> str:
+        return f"WorkflowHandle({self.workflow_id!r})"

@@ -1,0 +1,82 @@
+"""Which engines run in this process, and which of them a call belongs to."""
+
+import asyncio
+import threading
+
+from perdure.engine.context import PLACE
+from perdure.engine.kernel import Kernel
+from perdure.engine.registry import WorkflowDefinition
+from perdure.errors import AmbiguousEngine, NotRunning, WrongPlace
+
+
+class RunningEngines:
+    """The running kernels of this process, behind a lock."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kernels: list[Kernel] = []
+
+    def add(self, kernel: Kernel) -> None:
+        """A kernel began to run."""
+        with self._lock:
+            self._kernels.append(kernel)
+
+    def remove(self, kernel: Kernel) -> None:
+        """A kernel stopped."""
+        with self._lock:
+            if kernel in self._kernels:
+                self._kernels.remove(kernel)
+
+    def forget_all(self) -> None:
+        """After a fork: none of them runs in this process."""
+        self._lock = threading.Lock()
+        self._kernels.clear()
+
+    def only_one_for(self, definition: WorkflowDefinition) -> Kernel:
+        """The only running engine that registered the workflow; raises if none or several did."""
+        with self._lock:
+            kernels = list(self._kernels)
+        found = [kernel for kernel in kernels if kernel.registry.find(definition.key) is not None]
+        if len(found) > 1:
+            raise AmbiguousEngine(
+                f"{len(found)} running engines registered {str(definition.key)!r}; say which one "
+                "with .options(engine=...)"
+            )
+        if not found:
+            raise NotRunning(
+                f"cannot start {str(definition.key)!r}: "
+                + (
+                    "no running engine registered it; pass it in Engine(workflows=[...])"
+                    if kernels
+                    else "no engine is running; use `async with Engine(...)`. The undecorated "
+                    "function is its .fn"
+                )
+            )
+        return found[0]
+
+
+RUNNING = RunningEngines()
+
+
+def kernel_for(definition: WorkflowDefinition, chosen: Kernel | None) -> Kernel:
+    """The kernel a call of this workflow goes to: its run's, the chosen one, or the only one."""
+    place = PLACE.get()
+    if place is not None:
+        kernel = place.run.kernel
+        if chosen is not None and chosen is not kernel:
+            raise WrongPlace(
+                f"{str(definition.key)!r} was called for another engine inside a workflow; the "
+                "history of a workflow lives in one database: do it in a step, through a Client"
+            )
+    else:
+        kernel = chosen or RUNNING.only_one_for(definition)
+    check_loop(kernel)
+    return kernel
+
+
+def check_loop(kernel: Kernel) -> None:
+    """Refuse a call from another event loop than the engine's."""
+    if asyncio.get_running_loop() is not kernel.loop:
+        raise WrongPlace(
+            "this engine belongs to another event loop; call it from the loop it was started in"
+        )

@@ -1,0 +1,355 @@
+"""Steps: calls whose outcome is recorded once."""
+
+import asyncio
+import contextvars
+import functools
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
+
+from perdure.engine.context import PLACE, StepScope
+from perdure.engine.journal import DurableCall
+from perdure.engine.registry import DECORATED
+from perdure.engine.run import Run
+from perdure.errors import (
+    ConfigurationError,
+    DatabaseError,
+    RegistrationError,
+    SerializationError,
+    StepRetriesExhausted,
+    StepTimeout,
+)
+from perdure.logic.durations import Duration, seconds_of
+from perdure.logic.retry import Backoff
+from perdure.model.wire import PORTABLE_JSON
+from perdure.model.workflow import StepRow
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class StepOptions(TypedDict, total=False):
+    """Options of a step; every duration is seconds or a timedelta.
+
+    `max_attempts` counts the first attempt. Between attempts it waits `interval`, multiplied by
+    `backoff_rate` after each failure, at most `max_interval`, with a random factor between 0.5
+    and 1.5 unless `jitter` is off. `retry_if` decides from the error whether another attempt is
+    worth it. `timeout` bounds one attempt. A `preemptible` step is stopped when its workflow is
+    cancelled; others run to their end.
+    """
+
+    name: str
+    max_attempts: int
+    interval: Duration
+    backoff_rate: float
+    max_interval: Duration
+    jitter: bool
+    retry_if: Callable[[BaseException], bool]
+    timeout: Duration | None
+    preemptible: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StepPolicy:
+    """A step's options, checked."""
+
+    max_attempts: int = 1
+    backoff: Backoff = Backoff(first_s=1.0, rate=2.0, cap_s=3600.0)
+    jitter: bool = True
+    retry_if: Callable[[BaseException], bool] | None = None
+    timeout_s: float | None = None
+    preemptible: bool = False
+
+
+class Step(Generic[P, R]):
+    """A decorated step. Calling it gives an awaitable that has taken its step id.
+
+    `fn` is the plain function. `def` functions run in a worker thread, never on the event loop.
+    """
+
+    def __init__(
+        self, fn: Callable[P, Awaitable[R]] | Callable[P, R], name: str, policy: StepPolicy
+    ) -> None:
+        functools.update_wrapper(self, fn)
+        self.fn = fn
+        self.name = name
+        self.policy = policy
+        self.is_async = inspect.iscoroutinefunction(inspect.unwrap(fn))
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "StepCall[R]":
+        """Build the call; `await` it in the same place."""
+        return StepCall(self, args, kwargs)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """Bind like a function, so that steps can be methods of ordinary objects."""
+        return self if instance is None else functools.partial(self, instance)  # type: ignore[arg-type]
+
+
+class StepCall(DurableCall[R]):
+    """One call of a step."""
+
+    __slots__ = ("_args", "_kwargs", "_step")
+
+    def __init__(self, step: Step[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        super().__init__(step.name)
+        self._step = step
+        self._args = args
+        self._kwargs = kwargs
+
+    @property
+    def interruptible(self) -> bool:
+        """Whether the step may be stopped when its workflow is."""
+        return self._step.policy.preemptible
+
+    async def plain(self) -> R:
+        """Run the function once; options do not apply where nothing is recorded."""
+        if self._step.is_async:
+            return await cast("Callable[..., Awaitable[R]]", self._step.fn)(
+                *self._args, **self._kwargs
+            )
+        function = functools.partial(self._step.fn, *self._args, **self._kwargs)
+        return cast("R", await asyncio.to_thread(function))
+
+    async def perform(self, run: Run) -> R:
+        """Run the attempts, record the outcome, return or raise what a replay would."""
+        kernel = run.kernel
+        codec = kernel.registry.result_codec(self._step.fn, self.name)
+        started_at_ms = kernel.time.now_ms()
+        try:
+            value = await self._attempts(run)
+            if run.signal is not None:
+                raise run.signal
+            text, value = codec.encode(value)
+        except DatabaseError:
+            raise
+        except Exception as error:
+            return await self._fail(run, started_at_ms, error)
+        except asyncio.CancelledError as error:
+            if _is_requested(run):
+                raise
+            return await self._fail(run, started_at_ms, error)
+        standing = await kernel.journal.record(
+            run,
+            self.checkpoint(run, started_at_ms, output=text, serialization=PORTABLE_JSON),
+        )
+        return cast("R", value) if standing is None else await self.replay(run, standing)
+
+    async def replay(self, run: Run, row: StepRow) -> R:
+        """The recorded value, or the recorded error."""
+        registry = run.kernel.registry
+        if row.error is not None:
+            raise registry.serialization.errors.decode(row.error, row.serialization)
+        codec = registry.result_codec(self._step.fn, self.name)
+        try:
+            return cast("R", codec.decode(row.output, row.serialization))
+        except SerializationError as error:
+            raise run.unreadable(row.step_id, error) from error
+
+    async def _fail(self, run: Run, started_at_ms: int, error: BaseException) -> R:
+        errors = run.kernel.registry.serialization.errors
+        text = errors.encode(error)
+        standing = await run.kernel.journal.record(
+            run, self.checkpoint(run, started_at_ms, error=text, serialization=PORTABLE_JSON)
+        )
+        if standing is not None:
+            return await self.replay(run, standing)
+        recorded = errors.decode(text, PORTABLE_JSON)
+        if type(recorded) is type(error):
+            raise error
+        raise recorded from error
+
+    async def _attempts(self, run: Run) -> R:
+        policy = self._step.policy
+        failures: list[BaseException] = []
+        while True:
+            scope = StepScope(run, _id(self), len(failures) + 1, policy.max_attempts)
+            try:
+                return await self._attempt(scope)
+            except DatabaseError:
+                raise
+            except Exception as error:
+                failures.append(error)
+            except asyncio.CancelledError as error:
+                if _is_requested(run):
+                    raise
+                failures.append(error)
+            if not self._is_worth_another(failures):
+                break
+            factor = run.kernel.ids.jitter() if policy.jitter else 1.0
+            await run.kernel.clock.sleep(policy.backoff.delay_s(len(failures), factor))
+        if len(failures) == 1:
+            raise failures[0]
+        raise StepRetriesExhausted(self.name, len(failures), failures)
+
+    def _is_worth_another(self, failures: list[BaseException]) -> bool:
+        policy = self._step.policy
+        if len(failures) >= policy.max_attempts:
+            return False
+        return policy.retry_if is None or policy.retry_if(failures[-1])
+
+    async def _attempt(self, scope: StepScope) -> R:
+        step = self._step
+        token = PLACE.set(scope)
+        try:
+            if not step.is_async:
+                return await self._attempt_in_thread(scope)
+            call = cast("Callable[..., Awaitable[R]]", step.fn)
+            if step.policy.timeout_s is None:
+                return await call(*self._args, **self._kwargs)
+            return await self._attempt_in_time(scope, call, step.policy.timeout_s)
+        except asyncio.CancelledError:
+            scope.abandon()
+            raise
+        finally:
+            PLACE.reset(token)
+
+    async def _attempt_in_time(
+        self, scope: StepScope, call: Callable[..., Awaitable[R]], timeout_s: float
+    ) -> R:
+        """An attempt that ran out of time has failed, whatever its code made of being stopped."""
+        timer = asyncio.get_running_loop().call_later(timeout_s, scope.abandon)
+        limit = asyncio.timeout(timeout_s)
+        try:
+            async with limit:
+                value = await call(*self._args, **self._kwargs)
+        except TimeoutError:
+            if limit.expired():
+                raise StepTimeout(self.name, timeout_s) from None
+            raise
+        finally:
+            timer.cancel()
+        if limit.expired():
+            raise StepTimeout(self.name, timeout_s)
+        return value
+
+    async def _attempt_in_thread(self, scope: StepScope) -> R:
+        """A thread cannot be stopped: after a timeout its end is awaited only for a new attempt."""
+        kernel = scope.run.kernel
+        timeout_s = self._step.policy.timeout_s
+        context = contextvars.copy_context()
+        function = functools.partial(context.run, self._step.fn, *self._args, **self._kwargs)
+        work: asyncio.Future[Any] = kernel.loop.run_in_executor(kernel.threads, function)
+        try:
+            done, _ = await asyncio.wait([work], timeout=timeout_s)
+        except asyncio.CancelledError:
+            _ignore_result(work)
+            raise
+        if done:
+            return cast("R", work.result())
+        scope.abandon()
+        if scope.attempt < scope.max_attempts:
+            await asyncio.wait([work])
+        _ignore_result(work)
+        assert timeout_s is not None
+        raise StepTimeout(self.name, timeout_s)
+
+
+def _id(call: DurableCall[Any]) -> Any:
+    return call.step_id
+
+
+def _is_requested(run: Run) -> bool:
+    """Whether a CancelledError here was asked for by somebody, and so is no failure of the step."""
+    task = asyncio.current_task()
+    return run.signal is not None or (task is not None and task.cancelling() > 0)
+
+
+def _ignore_result(work: asyncio.Future[Any]) -> None:
+    """An abandoned thread's late result or error is nobody's."""
+    work.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+
+@overload
+def step(fn: Callable[P, Awaitable[R]], /) -> Step[P, R]: ...
+@overload
+def step(fn: Callable[P, R], /) -> Step[P, R]: ...
+@overload
+def step(**options: Unpack[StepOptions]) -> "StepDecorator": ...
+def step(fn: Any = None, /, **options: Unpack[StepOptions]) -> Any:
+    """Make a function a step: its outcome, value or error, is recorded once and then replayed.
+
+    Works bare and with options (see `StepOptions`). The function's effect happens at least once:
+    if the process dies after the effect and before the record, the step runs again. Outside a
+    workflow, and inside another step, calling it just runs the function.
+
+    >>> @step(max_attempts=5)
+    ... async def charge(order: str) -> str: ...
+    """
+    decorate = StepDecorator(options)
+    return decorate if fn is None else decorate(fn)
+
+
+class StepDecorator:
+    """What `step(...)` with options returns."""
+
+    def __init__(self, options: StepOptions) -> None:
+        self._options = options
+        self._policy = policy_of(options)
+
+    @overload
+    def __call__(self, fn: Callable[P, Awaitable[R]]) -> Step[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R]) -> Step[P, R]: ...
+    def __call__(self, fn: Callable[P, Any]) -> Step[P, Any]:
+        """Decorate a function."""
+        refuse_generator(fn, "step")
+        DECORATED.add_module(fn.__module__)
+        name = self._options.get("name", fn.__qualname__)
+        return Step(fn, checked_name(name), self._policy)
+
+
+def run_step(
+    name: str, fn: Callable[P, Awaitable[R]] | Callable[P, R], *args: P.args, **kwargs: P.kwargs
+) -> "StepCall[R]":
+    """Run any function as a step under `name`, without decorating it.
+
+    `def` functions run in a worker thread. The name is what a replay is checked against.
+    """
+    refuse_generator(fn, "step")
+    plain: Step[P, R] = Step(fn, checked_name(name), StepPolicy())
+    return StepCall(plain, args, kwargs)
+
+
+def policy_of(options: StepOptions) -> StepPolicy:
+    """The options, checked; raises `ConfigurationError` naming the wrong one."""
+    attempts = options.get("max_attempts", 1)
+    if not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1:
+        raise ConfigurationError(
+            f"max_attempts={attempts!r}: it counts the first attempt, so it is at least 1"
+        )
+    rate = options.get("backoff_rate", 2.0)
+    if not isinstance(rate, (int, float)) or not rate >= 0:
+        raise ConfigurationError(f"backoff_rate={rate!r}: it must be a number not below 0")
+    timeout = options.get("timeout")
+    return StepPolicy(
+        max_attempts=attempts,
+        backoff=Backoff(
+            first_s=seconds_of(options.get("interval", 1.0), "interval"),
+            rate=rate,
+            cap_s=seconds_of(options.get("max_interval", 3600.0), "max_interval"),
+        ),
+        jitter=options.get("jitter", True),
+        retry_if=options.get("retry_if"),
+        timeout_s=None if timeout is None else seconds_of(timeout, "timeout", zero=False),
+        preemptible=options.get("preemptible", False),
+    )
+
+
+def checked_name(name: str) -> str:
+    """A name that can be stored; raises `RegistrationError` otherwise."""
+    if not name.strip() or "\x00" in name or not name.isprintable():
+        raise RegistrationError(f"{name!r} cannot be a name: use printable characters")
+    return name
+
+
+def refuse_generator(fn: Callable[..., Any], what: str) -> None:
+    """Raise `RegistrationError` for what cannot be called and awaited once."""
+    plain = inspect.unwrap(fn)
+    if inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
+        raise RegistrationError(
+            f"{getattr(fn, '__qualname__', fn)!s} is a generator function and cannot be a {what}: "
+            "its values would be lost at a replay; return a list"
+        )
+    if not callable(fn):
+        raise RegistrationError(f"{fn!r} is not a function and cannot be a {what}")

@@ -1,0 +1,47 @@
+"""The composition root: the only place that knows which stores there are."""
+
+from perdure.config import MEMORY_URL, EngineConfig
+from perdure.errors import ConfigurationError
+from perdure.ports.clock import Clock
+from perdure.ports.store import Store
+
+
+def build_store(config: EngineConfig, clock: Clock) -> Store:
+    """The store for the config's URL, not yet opened; drivers are imported only when needed."""
+    url = config.url
+    if url == MEMORY_URL or url.startswith("sqlite:"):
+        return _sqlite(config, clock)
+    if url.startswith(("postgresql://", "postgres://")):
+        return _postgres(config, clock)
+    scheme = url.split(":", 1)[0]
+    raise ConfigurationError(
+        f"no database of the kind {scheme!r} is known; use postgresql://user@host/database, "
+        "sqlite:///file.db or memory:"
+    )
+
+
+def _sqlite(config: EngineConfig, clock: Clock) -> Store:
+    from perdure.store.sqlite import SqliteStore
+
+    return SqliteStore(
+        config.url,
+        application_name=config.name,
+        application_id=config.application_id,
+        clock=clock,
+    )
+
+
+def _postgres(config: EngineConfig, clock: Clock) -> Store:
+    from perdure.store.postgres import PostgresSettings, PostgresStore
+
+    return PostgresStore(
+        PostgresSettings(
+            url=config.url,
+            direct_url=config.direct_url,
+            schema=config.schema,
+            application_name=config.name,
+            application_id=config.application_id,
+            pool_size=config.pool_size,
+        ),
+        clock,
+    )

@@ -1,0 +1,101 @@
+"""Settings of an engine: given in code, else in the environment, else a stated default."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from perdure.errors import ConfigurationError
+from perdure.logic.durations import Duration, seconds_of
+from perdure.model import wire
+
+DEFAULT_NAME = "app"
+MEMORY_URL = "memory:"
+
+_NAME = re.compile(r"[a-z0-9_-]{3,256}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineConfig:
+    """Everything an engine is told. Durations are seconds or timedelta.
+
+    `name` is the application: workflows, versions and queues of one database belong to one. The
+    default `version` is a constant made from the name, so that a redeploy goes on with the work of
+    the one before; set it to keep code that is not replay-compatible apart. `heartbeat` is how
+    often a process shows that it lives, `lease` how long it counts as alive without; `stall` how
+    long its event loop may be blocked before it stops showing. `grace` is how long a stop waits
+    for running workflows.
+    """
+
+    url: str
+    name: str = DEFAULT_NAME
+    version: str
+    executor_id: str = "local"
+    application_id: str = ""
+    schema: str = wire.DEFAULT_SCHEMA
+    migrate: bool = True
+    unpickle: bool = False
+    max_value_bytes: int = 64 * 1024 * 1024
+    pool_size: int = 5
+    threads: int = 64
+    heartbeat: Duration = 1.0
+    lease: Duration = 15.0
+    stall: Duration = 60.0
+    grace: Duration = 10.0
+    direct_url: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.url:
+            raise ConfigurationError(
+                "no database: pass Engine('sqlite:///file.db' or 'postgresql://…'), or set "
+                f"{wire.DATABASE_URL_ENV}"
+            )
+        if not (self.name == DEFAULT_NAME or _NAME.fullmatch(self.name)):
+            raise ConfigurationError(
+                f"name={self.name!r}: an application's name is 3 to 256 lower-case letters, "
+                "digits, '-' and '_'"
+            )
+        if not self.version.strip() or "\x00" in self.version:
+            raise ConfigurationError(f"version={self.version!r}: give the version a name")
+        if not self.executor_id or "/" in self.executor_id or "\x00" in self.executor_id:
+            raise ConfigurationError(
+                f"executor_id={self.executor_id!r}: it must not be empty nor contain '/'"
+            )
+        if not self.schema:
+            raise ConfigurationError("schema='': name the schema of the system tables")
+        self._check_numbers()
+
+    def _check_numbers(self) -> None:
+        for setting in ("max_value_bytes", "pool_size", "threads"):
+            value = getattr(self, setting)
+            if not isinstance(value, int) or value < 1:
+                raise ConfigurationError(f"{setting}={value!r}: it must be a whole number above 0")
+        heartbeat = seconds_of(self.heartbeat, "heartbeat", zero=False)
+        lease = seconds_of(self.lease, "lease", zero=False)
+        seconds_of(self.stall, "stall", zero=False)
+        seconds_of(self.grace, "grace")
+        if lease < 3 * heartbeat:
+            raise ConfigurationError(
+                f"lease={lease:g} s must be at least three heartbeats of {heartbeat:g} s"
+            )
+
+
+def from_environment(given: Mapping[str, object], environ: Mapping[str, str]) -> EngineConfig:
+    """The config of what was given in code, completed from the environment.
+
+    An empty variable counts as unset. What is given in code wins.
+    """
+    settings = {key: value for key, value in given.items() if value is not None}
+    for setting, variable in _VARIABLES.items():
+        if setting not in settings and environ.get(variable):
+            settings[setting] = environ[variable]
+    settings.setdefault("url", "")
+    settings.setdefault("version", f"{settings.get('name', DEFAULT_NAME)}@default")
+    return EngineConfig(**settings)  # type: ignore[arg-type]
+
+
+_VARIABLES = {
+    "url": wire.DATABASE_URL_ENV,
+    "version": wire.APP_VERSION_ENV,
+    "executor_id": wire.EXECUTOR_ID_ENV,
+    "application_id": wire.APP_ID_ENV,
+}

@@ -1,0 +1,140 @@
+"""Where code runs: outside, in the body of a run, or inside a step; and what it may ask about it."""
+
+import threading
+from asyncio import Task
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
+
+from perdure.logic.numbering import Numbering
+from perdure.model.ids import StepId, WorkflowId
+
+if TYPE_CHECKING:
+    from perdure.engine.run import Run
+
+
+class CancellationToken:
+    """Tells work that cannot be stopped, such as a thread, that its attempt was abandoned.
+
+    It fires when the attempt times out, is preempted, loses a race, or the engine gives it up;
+    never for an attempt that reached an outcome. Safe to use from any thread.
+    """
+
+    __slots__ = ("_callbacks", "_event", "_lock")
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self._lock = threading.Lock()
+        self._callbacks: list[Callable[[], object]] = []
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the token has fired."""
+        return self._event.is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Block the calling thread until the token fires or `timeout` seconds pass."""
+        return self._event.wait(timeout)
+
+    def on_cancel(self, callback: Callable[[], object]) -> None:
+        """Call `callback` when the token fires, in the thread that fires it; at once if it has."""
+        with self._lock:
+            if not self._event.is_set():
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def cancel(self) -> None:
+        """Fire the token. This stops no step and no workflow by itself."""
+        with self._lock:
+            callbacks, self._callbacks = self._callbacks, []
+            self._event.set()
+        for callback in callbacks:
+            callback()
+
+
+NEVER: Final = CancellationToken()
+"""What code outside a step gets: nothing fires it."""
+
+
+class Branch:
+    """A place where durable calls are numbered: the body of a run, or a branch of a scope.
+
+    Two executions of one workflow id are different branches: identity is this object.
+    """
+
+    __slots__ = ("numbering", "run", "task")
+
+    def __init__(self, run: "Run", numbering: Numbering, task: Task[Any] | None) -> None:
+        self.run = run
+        self.numbering = numbering
+        self.task = task
+
+    def __str__(self) -> str:
+        return f"in workflow {self.run.workflow_id!r}"
+
+
+class StepScope:
+    """One attempt of a step; durable calls inside it are plain."""
+
+    __slots__ = ("_token", "attempt", "max_attempts", "run", "step_id")
+
+    def __init__(self, run: "Run", step_id: StepId, attempt: int, max_attempts: int) -> None:
+        self.run = run
+        self.step_id = step_id
+        self.attempt = attempt
+        self.max_attempts = max_attempts
+        self._token: CancellationToken | None = None
+
+    @property
+    def token(self) -> CancellationToken:
+        """This attempt's own token, made when somebody asks for it."""
+        if self._token is None:
+            self._token = CancellationToken()
+        return self._token
+
+    def abandon(self) -> None:
+        """Fire the token, if anybody holds it."""
+        if self._token is not None:
+            self._token.cancel()
+
+    def __str__(self) -> str:
+        return f"inside step {self.step_id} of workflow {self.run.workflow_id!r}"
+
+
+Place = Branch | StepScope
+
+PLACE: ContextVar[Place | None] = ContextVar("perdure_place", default=None)
+
+
+def describe(place: Place | None) -> str:
+    """The place in words."""
+    return "outside a workflow" if place is None else str(place)
+
+
+class Current:
+    """What code can ask about where it runs."""
+
+    __slots__ = ("attempt", "cancellation", "max_attempts", "step_id", "workflow_id")
+
+    def __init__(self) -> None:
+        place = PLACE.get()
+        inside = place if isinstance(place, StepScope) else None
+        self.workflow_id: WorkflowId | None = place.run.workflow_id if place else None
+        """The workflow's id, also inside its steps; None outside."""
+        self.step_id: StepId | None = inside.step_id if inside else None
+        """The enclosing step's id, the same for all its attempts; None outside a step."""
+        self.attempt: int | None = inside.attempt if inside else None
+        """Which attempt of the step this is, from 1; None outside a step."""
+        self.max_attempts: int | None = inside.max_attempts if inside else None
+        """How many attempts the step has at most; None outside a step."""
+        self.cancellation: CancellationToken = inside.token if inside else NEVER
+        """Fires when this attempt is abandoned; outside a step it never fires."""
+
+
+def current() -> Current:
+    """Where the calling code runs: its workflow, step, attempt and cancellation token.
+
+    A decorated step called plainly, outside a workflow, reports no workflow and no step.
+    """
+    return Current()

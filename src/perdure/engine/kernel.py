@@ -1,0 +1,261 @@
+"""The parts of one engine, put together, started and stopped in order."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from perdure.engine.committer import Lane, Retry
+from perdure.engine.dispatcher import Dispatcher
+from perdure.engine.identity import Identity
+from perdure.engine.journal import Journal
+from perdure.engine.launcher import Launcher
+from perdure.engine.liveness import Heartbeat, Pulse
+from perdure.engine.registry import Registry
+from perdure.engine.run import Run
+from perdure.engine.runner import Ends, Runner
+from perdure.engine.services import Service, Tasks
+from perdure.engine.sweeper import OwnershipPoll, SelfCheck, Takeovers, feed
+from perdure.engine.time import DatabaseTime
+from perdure.engine.waiter import Waiter
+from perdure.errors import (
+    DatabaseError,
+    DatabaseUnavailable,
+    LeaseLost,
+    WaitInterrupted,
+    WorkflowCancelled,
+)
+from perdure.logic.liveness import Rhythm
+from perdure.model.answer import Answer
+from perdure.model.ids import OwnerToken, WorkflowId
+from perdure.model.lease import Beat, NewLease
+from perdure.model.wire import INTERNAL_QUEUES
+from perdure.model.workflow import Fence, StandingWorkflow, Start, WorkflowKey
+from perdure.ports.clock import Clock
+from perdure.ports.ids import Ids
+from perdure.ports.store import Store
+
+log = logging.getLogger("perdure")
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSettings:
+    """What the kernel is told; times in seconds."""
+
+    version: str
+    executor_name: str
+    rhythm: Rhythm
+    stall_s: float
+    grace_s: float
+    threads: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """What comes from outside."""
+
+    store: Store
+    clock: Clock
+    ids: Ids
+
+
+class Kernel:
+    """One engine at work. Built for one start; a stopped kernel is not started again."""
+
+    def __init__(self, ports: Ports, registry: Registry, settings: KernelSettings) -> None:
+        self.store = store = ports.store
+        self.clock = ports.clock
+        self.ids = ports.ids
+        self.registry = registry
+        self.settings = settings
+        self.tasks = tasks = Tasks()
+        self.loop = asyncio.get_running_loop()
+        self.retry = retry = Retry(ports.clock, ports.ids)
+        self.time = DatabaseTime(ports.clock)
+        self.identity = Identity()
+        self.threads = ThreadPoolExecutor(settings.threads, "perdure-step")
+        self.stopping = False
+        batch = store.capabilities.max_batch
+        self._starts: Lane[Start, Answer[StandingWorkflow]] = Lane(
+            "starts", self._write_starts, retry, max_batch=batch
+        )
+        self._steps = Lane("steps", store.record, retry, max_batch=batch)
+        self._ends = Ends(
+            Lane("outcomes", store.finish, retry, max_batch=batch),
+            Lane("releases", store.release, retry, max_batch=batch),
+        )
+        self.journal = Journal(store, self._steps, retry)
+        self.waiter = Waiter(
+            tasks, store, retry, lambda workflow_id: workflow_id in self.runner.runs
+        )
+        self.runner = Runner(tasks, self.journal, registry, self._ends, self.waiter)
+        self.launcher = Launcher(self._starts, self.time, self.runner, self._new_run)
+        self._dispatcher = Dispatcher(
+            tasks,
+            store,
+            retry,
+            self.identity,
+            registry,
+            self.runner,
+            self._new_run,
+            version=settings.version,
+            tokens=ports.ids,
+        )
+        self._takeovers = Takeovers(
+            tasks, store, retry, settings.rhythm, self._dispatcher, ports.ids
+        )
+        self._heartbeat = Heartbeat(store, ports.clock, self._pulse(), self)
+        self._services: Sequence[Service] = (
+            self.waiter,
+            self._heartbeat,
+            self._takeovers,
+            OwnershipPoll(tasks, store, retry, self.runner, self.journal),
+            SelfCheck(
+                tasks,
+                store,
+                retry,
+                self.runner,
+                self.identity,
+                self._ends.releases,
+                settings.rhythm.lease_s,
+            ),
+            self._dispatcher,
+        )
+
+    def _new_run(
+        self,
+        workflow_id: WorkflowId,
+        owner: OwnerToken,
+        key: WorkflowKey,
+        serialization: str | None,
+    ) -> Run:
+        return Run(self, workflow_id, owner, key, serialization)
+
+    def _pulse(self) -> Pulse:
+        settings = self.settings
+        return Pulse(
+            executor_name=settings.executor_name,
+            rhythm=settings.rhythm,
+            stall_s=settings.stall_s,
+            queues=INTERNAL_QUEUES,
+            keys=lambda: () if self.stopping else self.registry.keys,
+            version=settings.version,
+            boot_id=self.ids.boot_id,
+        )
+
+    async def start(self) -> None:
+        """Begin to work on an open store. A failure leaves nothing running."""
+        try:
+            asked_at_s = self.clock.monotonic()
+            now_ms = await self.store.now_ms()
+            self.time.set(now_ms, (asked_at_s + self.clock.monotonic()) / 2)
+            await self.store.register_version(self.settings.version)
+            for lane in self._lanes():
+                lane.open(self.tasks)
+            for service in self._services:
+                await service.start()
+            self._dispatcher.wake()
+        except BaseException:
+            await self._end_everything()
+            raise
+
+    async def stop(self) -> None:
+        """Stop claiming, release what only waits, let the rest finish in time, release that too.
+
+        Workflows are never cancelled by this: what did not finish goes on in another process or
+        at the next start.
+        """
+        self.stopping = True
+        await self._dispatcher.stop()
+        await self._wind_down()
+        await self._end_everything()
+
+    async def _wind_down(self) -> None:
+        self.waiter.fail_all(WaitInterrupted)
+        give_up_at = self.loop.time() + self.settings.grace_s
+        while self.runner.runs and self.loop.time() < give_up_at:
+            self.runner.interrupt_waiting()
+            await self._until_ended(min(0.05, max(give_up_at - self.loop.time(), 0.001)))
+        if self.runner.runs:
+            log.info("%d workflows are interrupted and go on later", len(self.runner.runs))
+            self.runner.interrupt_all()
+            await self._until_ended(_LAST_WORDS_S)
+
+    async def _until_ended(self, seconds: float) -> None:
+        tasks = [run.task for run in self.runner.runs.values() if run.task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+        elif self.runner.runs:
+            await asyncio.sleep(min(seconds, 0.01))
+
+    async def _end_everything(self) -> None:
+        reason = DatabaseUnavailable("the engine was stopped")
+        for lane in self._lanes():
+            await lane.close(reason)
+        for service in reversed(self._services):
+            await service.stop()
+        self.waiter.fail_all(WaitInterrupted)
+        await self.tasks.end()
+        self.threads.shutdown(wait=False, cancel_futures=True)
+        await self._end_lease()
+
+    async def _end_lease(self) -> None:
+        boot_id = self._heartbeat.boot_id
+        if boot_id is not None:
+            try:
+                async with asyncio.timeout(_LAST_WORDS_S):
+                    await self.store.end_lease(boot_id)
+            except (DatabaseError, TimeoutError) as error:
+                log.warning("the lease of %s could not be ended, it runs out: %s", boot_id, error)
+
+    async def notice_cancelled(self, workflow_id: WorkflowId) -> None:
+        """A workflow's row was cancelled by this process: its run here need not wait to be told."""
+        run = self.runner.runs.get(workflow_id)
+        if run is not None and run.task is not None:
+            lost = await self.retry(
+                lambda: self.store.lost([Fence(workflow_id, run.owner)]), "asking for lost runs"
+            )
+            if lost:
+                run.stop(WorkflowCancelled(workflow_id))
+
+    def _lanes(self) -> tuple[Lane[object, Answer[object]], ...]:
+        lanes: tuple[object, ...] = (
+            self._starts,
+            self._steps,
+            self._ends.finishes,
+            self._ends.releases,
+        )
+        return lanes  # type: ignore[return-value]
+
+    async def _write_starts(self, items: Sequence[Start]) -> list[Answer[StandingWorkflow]]:
+        while True:
+            executor_id = await self.identity.ready()
+            try:
+                return await self.store.start(items, executor_id)
+            except LeaseLost:
+                self.identity.drop(executor_id)
+
+    def on_lease(self, lease: NewLease) -> None:
+        """A lease stands: rows may be written in its name."""
+        self.identity.adopt(lease.executor_id)
+        self._dispatcher.wake()
+
+    def on_lease_lost(self, lease: NewLease) -> None:
+        """This boot was taken for dead: its runs go on elsewhere, new ones wait for a new boot."""
+        log.error(
+            "process %s was taken for dead (it was stopped, stalled or cut off for longer than its "
+            "lease); its workflows go on elsewhere, it takes a new identity",
+            lease.executor_id,
+        )
+        self.identity.drop(lease.executor_id)
+
+    def on_beat(self, beat: Beat, at_s: float) -> None:
+        """A heartbeat was answered."""
+        self.time.set(beat.now_ms, at_s)
+        if not self.stopping:
+            feed(beat, at_s, self._takeovers, self._dispatcher)
+
+
+_LAST_WORDS_S = 5.0
+"""How long a stop waits for releases and for the end of the lease after the grace time."""

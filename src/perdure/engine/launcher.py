@@ -1,0 +1,84 @@
+"""Starts workflows: the row first, then the body, whoever still waits for it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perdure.engine.committer import Entry, Lane
+from perdure.engine.registry import WorkflowDefinition
+from perdure.engine.run import RunFactory
+from perdure.engine.runner import Runner
+from perdure.engine.time import DatabaseTime
+from perdure.errors import ConflictingWorkflow, WorkflowIdInUse
+from perdure.model.answer import Answer, AnswerKind
+from perdure.model.ids import WorkflowId
+from perdure.model.workflow import Checkpoint, NewWorkflow, StandingWorkflow, Start, WorkflowKey
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A workflow about to be started here, with its arguments as a replay would decode them."""
+
+    row: NewWorkflow
+    definition: WorkflowDefinition
+    args: Sequence[Any]
+    kwargs: Mapping[str, Any]
+
+
+class Launcher:
+    """Writes new rows through the start lane, and launches the runs that are ours."""
+
+    def __init__(
+        self,
+        starts: Lane[Start, Answer[StandingWorkflow]],
+        time: DatabaseTime,
+        runner: Runner,
+        new_run: RunFactory,
+    ) -> None:
+        self._starts = starts
+        self._time = time
+        self._runner = runner
+        self._new_run = new_run
+
+    async def submit(
+        self, launch: Launch, caller: Checkpoint | None = None
+    ) -> Entry[Start, Answer[StandingWorkflow]]:
+        """Queue the row; its run begins when the row stands, even if the caller is gone by then."""
+        if self._starts.is_full:
+            await self._starts.room()
+        return self._starts.submit(Start(launch.row, caller), self._then(launch))
+
+    def _then(self, launch: Launch) -> Callable[[Answer[StandingWorkflow]], None]:
+        def begin(answer: Answer[StandingWorkflow]) -> None:
+            row = launch.row
+            written = answer.kind is AnswerKind.WRITTEN
+            if written or (
+                answer.kind is AnswerKind.MINE and row.workflow_id not in self._runner.runs
+            ):
+                self._begin(launch)
+
+        return begin
+
+    def _begin(self, launch: Launch) -> None:
+        row = launch.row
+        run = self._new_run(row.workflow_id, row.creator, launch.definition.key, row.serialization)
+        run.deadline_ms = row.deadline_ms
+        left = None
+        if row.deadline_ms is not None:
+            left = self._time.seconds_until(row.deadline_ms)
+        self._runner.launch(
+            run, launch.definition, launch.args, launch.kwargs, deadline_left_s=left
+        )
+
+
+def check_joinable(wanted: WorkflowKey, standing: StandingWorkflow, *, reject: bool) -> None:
+    """Whether a start under a taken id may join the workflow that stands there; raises if not."""
+    if standing.key != wanted:
+        raise ConflictingWorkflow(standing.workflow_id, str(wanted), str(standing.key))
+    if reject:
+        raise WorkflowIdInUse(standing.workflow_id)
+
+
+def child_id(parent: WorkflowId, step_id: int) -> WorkflowId:
+    """The id of a child that was not given one: the same at every replay."""
+    return WorkflowId(f"{parent}-{step_id}")

@@ -1,0 +1,228 @@
+"""The heartbeat: an OS thread with its own connection, so that a blocked loop is not a death.
+
+The thread renews the lease, brings back what one statement sees of the fleet, and watches the
+engine's loop: it names the frame that blocks it, and after a configured stall it stops renewing,
+so that the work of a process that cannot work goes on elsewhere.
+"""
+
+import asyncio
+import logging
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from perdure.errors import DatabaseError, LeaseLost
+from perdure.logic.liveness import Rhythm
+from perdure.model.ids import BOOT_PREFIX, BootId, ExecutorId
+from perdure.model.lease import Beat, NewLease
+from perdure.model.workflow import WorkflowKey
+from perdure.ports.clock import Clock
+from perdure.ports.store import LeaseStore
+from perdure.ports.store.leases import HeartbeatLink
+
+log = logging.getLogger("perdure")
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """What the thread needs to know: who beats, how often, and what it serves."""
+
+    executor_name: str
+    rhythm: Rhythm
+    stall_s: float
+    queues: tuple[str, ...]
+    keys: Callable[[], tuple[WorkflowKey, ...]]
+    version: str
+    boot_id: Callable[[], BootId]
+
+
+class BeatListener(Protocol):
+    """Hears the heartbeat, on the engine's loop."""
+
+    def on_lease(self, lease: NewLease) -> None:
+        """A lease stands for this boot."""
+        ...
+
+    def on_lease_lost(self, lease: NewLease) -> None:
+        """This boot was taken for dead; another lease follows."""
+        ...
+
+    def on_beat(self, beat: Beat, at_s: float) -> None:
+        """A heartbeat was answered; `at_s` is the middle of its round trip, monotonic."""
+        ...
+
+
+class Heartbeat:
+    """A service whose work happens in a thread of its own."""
+
+    def __init__(
+        self, store: LeaseStore, clock: Clock, pulse: Pulse, listener: BeatListener
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._pulse = pulse
+        self._listener = listener
+        self._thread: threading.Thread | None = None
+        self._thread_loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        self._engine_loop: asyncio.AbstractEventLoop | None = None
+        self._engine_thread = 0
+        self._answered_at_s = 0.0
+        self._warned = False
+        self._boot: BootId | None = None
+
+    @property
+    def boot_id(self) -> BootId | None:
+        """The current boot id."""
+        return self._boot
+
+    async def start(self) -> None:
+        """Start the thread; returns once the first lease stands, raises if it cannot."""
+        loop = asyncio.get_running_loop()
+        self._engine_loop = loop
+        self._engine_thread = threading.get_ident()
+        self._answered_at_s = self._clock.monotonic()
+        first: asyncio.Future[None] = loop.create_future()
+        self._thread = threading.Thread(
+            target=self._main, args=(first,), name="perdure-heartbeat", daemon=True
+        )
+        self._thread.start()
+        await first
+
+    async def stop(self) -> None:
+        """End the thread and give up its lock; the lease row is the caller's to end."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        thread_loop, stopping = self._thread_loop, self._stopping
+        if thread_loop is not None and stopping is not None and not thread_loop.is_closed():
+            thread_loop.call_soon_threadsafe(stopping.set)
+        await asyncio.get_running_loop().run_in_executor(None, thread.join)
+
+    def _main(self, first: "asyncio.Future[None]") -> None:
+        try:
+            asyncio.run(self._live(first))
+        except BaseException as error:
+            self._post(_set_error, first, error)
+
+    async def _live(self, first: "asyncio.Future[None]") -> None:
+        self._thread_loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        link: HeartbeatLink | None = None
+        lease = self._new_lease()
+        try:
+            while not self._stopping.is_set():
+                try:
+                    if link is None:
+                        link = self._store.heartbeat_link()
+                        await self._open(link, lease, first)
+                    await self._beat(link, lease)
+                except LeaseLost:
+                    self._post(self._listener.on_lease_lost, lease)
+                    lease = self._new_lease()
+                    await _close(link)
+                    link = None
+                    continue
+                except DatabaseError as error:
+                    if not first.done():
+                        raise
+                    log.warning("heartbeat: %s; reconnecting", error)
+                    await _close(link)
+                    link = None
+                    await self._pause(0.1)
+                    continue
+                await self._pause(self._pulse.rhythm.heartbeat_s)
+                if self._loop_is_stalled():
+                    await _close(link)
+                    link = None
+                    await self._wait_for_loop()
+        finally:
+            await _close(link)
+
+    def _new_lease(self) -> NewLease:
+        boot = self._pulse.boot_id()
+        assert boot.startswith(BOOT_PREFIX)
+        self._boot = boot
+        executor = ExecutorId(f"{self._pulse.executor_name}/{boot}")
+        return NewLease(boot, executor, int(self._pulse.rhythm.lease_s * 1000))
+
+    async def _open(
+        self, link: HeartbeatLink, lease: NewLease, first: "asyncio.Future[None]"
+    ) -> None:
+        if not await link.open(lease):
+            log.info("no liveness lock: a death of this process shows when its lease runs out")
+        self._post(self._listener.on_lease, lease)
+        self._post(_set_done, first)
+
+    async def _beat(self, link: HeartbeatLink, lease: NewLease) -> None:
+        asked_at_s = self._clock.monotonic()
+        beat = await link.beat(lease, self._pulse.queues, self._pulse.keys(), self._pulse.version)
+        if not beat.held:
+            raise LeaseLost(f"the lease of {lease.executor_id} was taken")
+        answered_at_s = self._clock.monotonic()
+        self._post(self._listener.on_beat, beat, (asked_at_s + answered_at_s) / 2)
+
+    async def _pause(self, seconds: float) -> None:
+        assert self._stopping is not None
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+    def _loop_is_stalled(self) -> bool:
+        """Whether the engine's loop has not answered for too long; warns well before."""
+        lag_s = self._clock.monotonic() - self._answered_at_s - self._pulse.rhythm.heartbeat_s
+        self._post(self._answer)
+        if lag_s > 5 * self._pulse.rhythm.heartbeat_s and not self._warned:
+            self._warned = True
+            log.warning(
+                "the event loop has not run for %.1f s; something blocks it:\n%s",
+                lag_s,
+                self._blocking_frames(),
+            )
+        return lag_s > self._pulse.stall_s
+
+    async def _wait_for_loop(self) -> None:
+        log.error(
+            "the event loop has stalled for more than %.0f s: this process stops renewing its "
+            "lease, its workflows go on elsewhere",
+            self._pulse.stall_s,
+        )
+        stalled_since_s = self._answered_at_s
+        assert self._stopping is not None
+        while self._answered_at_s == stalled_since_s and not self._stopping.is_set():
+            await self._pause(self._pulse.rhythm.heartbeat_s)
+
+    def _answer(self) -> None:
+        self._answered_at_s = self._clock.monotonic()
+        self._warned = False
+
+    def _blocking_frames(self) -> str:
+        frame = sys._current_frames().get(self._engine_thread)
+        return "".join(traceback.format_stack(frame)[-6:]) if frame else "(its thread is gone)"
+
+    def _post(self, callback: Callable[..., None], *args: object) -> None:
+        loop = self._engine_loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(callback, *args)
+
+
+def _set_done(first: "asyncio.Future[None]") -> None:
+    if not first.done():
+        first.set_result(None)
+
+
+def _set_error(first: "asyncio.Future[None]", error: BaseException) -> None:
+    if not first.done():
+        first.set_exception(error)
+    else:
+        log.error("the heartbeat thread ended", exc_info=error)
+
+
+async def _close(link: HeartbeatLink | None) -> None:
+    if link is not None:
+        await link.close()

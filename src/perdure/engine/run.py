@@ -1,0 +1,187 @@
+"""One execution of one workflow in this process."""
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Protocol
+
+from perdure.engine.context import Branch
+from perdure.errors import ControlSignal, ForeignCancellation, UnexpectedStep, WorkflowError
+from perdure.logic.numbering import Numbering
+from perdure.model.ids import OwnerToken, StepId, WorkflowId
+from perdure.model.workflow import StepRow, WorkflowKey
+
+if TYPE_CHECKING:
+    from perdure.engine.kernel import Kernel
+
+
+class InFlight(Protocol):
+    """A durable call under way, as its run sees it."""
+
+    @property
+    def interruptible(self) -> bool:
+        """Whether it only waits (or may be preempted), so that a signal ends it at once."""
+        ...
+
+    def interrupt(self) -> asyncio.Task[Any] | None:
+        """Cancel the task that drives it, and return that."""
+        ...
+
+
+class Run:
+    """Ownership, history, and the sticky signal that ends an execution.
+
+    `history` is None for a run this process has just inserted: it reads nothing, ever.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "attempts",
+        "deadline_ms",
+        "deadline_timer",
+        "expiry",
+        "fault",
+        "fault_raised",
+        "history",
+        "inflight",
+        "kernel",
+        "key",
+        "owner",
+        "root",
+        "serialization",
+        "signal",
+        "task",
+        "unsettled",
+        "workflow_id",
+    )
+
+    def __init__(
+        self,
+        kernel: "Kernel",
+        workflow_id: WorkflowId,
+        owner: OwnerToken,
+        key: WorkflowKey,
+        serialization: str | None,
+    ) -> None:
+        self.kernel = kernel
+        self.workflow_id = workflow_id
+        self.owner = owner
+        self.key = key
+        self.serialization = serialization
+        self.attempts = 1
+        self.history: dict[StepId, StepRow] | None = None
+        self.deadline_ms: int | None = None
+        self.deadline_timer: asyncio.TimerHandle | None = None
+        self.expiry: asyncio.Task[None] | None = None
+        self.root = Branch(self, Numbering(), None)
+        self.task: asyncio.Task[Any] | None = None
+        self.signal: ControlSignal | None = None
+        self.fault: BaseException | None = None
+        self.fault_raised = False
+        self.inflight: set[InFlight] = set()
+        self.unsettled: set[asyncio.Future[None]] = set()
+
+    def check(self) -> None:
+        """Raise what ended this execution, as often as it is asked."""
+        if self.signal is not None:
+            raise self.signal
+        if self.fault is not None:
+            self.fault_raised = True
+            raise self.fault
+
+    def recorded(self, step_id: StepId, name: str) -> StepRow | None:
+        """The recorded row of a step, checked against the name the code has there now."""
+        history = self.history
+        if history is None:
+            return None
+        row = history.get(step_id)
+        if row is not None and row.name != name:
+            raise self.disagree(step_id, name, row)
+        return row
+
+    def disagree(self, step_id: StepId, expected: str, row: StepRow | None) -> WorkflowError:
+        """The fault that code and history differ; every later durable call raises it again."""
+        return self.break_by(
+            UnexpectedStep(self.workflow_id, step_id, self._difference(step_id, expected, row))
+        )
+
+    def break_by(self, fault: WorkflowError) -> WorkflowError:
+        """Make `fault` the end of this execution unless one is set already; returns the one set."""
+        if self.fault is None:
+            self.fault = fault
+        self.fault_raised = True
+        return fault
+
+    def unreadable(self, step_id: StepId, error: Exception) -> WorkflowError:
+        """The fault that a recorded value cannot be read here; a fixed deployment may read it."""
+        return self.break_by(
+            UnexpectedStep(
+                self.workflow_id,
+                step_id,
+                f"workflow {self.workflow_id!r} ({self.key}): the record of step {step_id} cannot "
+                f"be read: {error}",
+            )
+        )
+
+    def cancelled_by_foreigner(self, call_name: str) -> None:
+        """A durable call was cancelled by something that is not recorded: nothing may follow."""
+        if self.fault is None:
+            self.fault = ForeignCancellation(
+                self.workflow_id,
+                f"workflow {self.workflow_id!r}: the durable call {call_name!r} was cancelled by "
+                "something whose decision is not recorded (such as asyncio.timeout, wait_for or "
+                "Task.cancel), so a replay could not follow; give the step a timeout= of its own",
+            )
+
+    def stop(self, signal: ControlSignal, *, now: bool = False) -> None:
+        """End this execution by `signal`: calls that only wait end at once, others at their end.
+
+        A body that is in no durable call is cancelled; with `now`, wherever it is.
+        """
+        if self.signal is None:
+            self.signal = signal
+        for call in tuple(self.inflight):
+            if now or call.interruptible:
+                call.interrupt()
+        if self.task is not None and (now or not self.inflight):
+            self.task.cancel()
+
+    @property
+    def only_waits(self) -> bool:
+        """Whether everything the body does at this moment is waiting in durable calls."""
+        return bool(self.inflight) and all(call.interruptible for call in self.inflight)
+
+    def _difference(self, step_id: StepId, expected: str, row: StepRow | None) -> str:
+        found = f"recorded is {_describe(row)}" if row else "nothing usable is recorded"
+        lines = [
+            f"workflow {self.workflow_id!r} ({self.key}): at step {step_id} the code calls "
+            f"{expected!r} but {found}. The code changed, or decides by something not recorded "
+            "(time, randomness, a global). Recorded around it:"
+        ]
+        history = self.history or {}
+        for near in range(step_id - 2, step_id + 3):
+            neighbour = history.get(StepId(near))
+            if neighbour is not None:
+                mark = "→" if near == step_id else " "
+                lines.append(f" {mark} {near}: {_describe(neighbour)}")
+        return "\n".join(lines)
+
+
+class RunFactory(Protocol):
+    """Makes a run of this engine."""
+
+    def __call__(
+        self,
+        workflow_id: WorkflowId,
+        owner: OwnerToken,
+        key: WorkflowKey,
+        serialization: str | None,
+    ) -> Run:
+        """A run that has not begun."""
+        ...
+
+
+def _describe(row: StepRow) -> str:
+    if row.child_workflow_id is None:
+        return repr(row.name)
+    if row.output is None and row.error is None:
+        return f"{row.name!r}, the start of workflow {row.child_workflow_id!r}"
+    return f"{row.name!r}, about workflow {row.child_workflow_id!r}"

@@ -1,0 +1,282 @@
+"""Executes bodies, and gives every ending its row."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perdure.engine.committer import Lane
+from perdure.engine.context import PLACE
+from perdure.engine.journal import Journal
+from perdure.engine.registry import Registry, WorkflowDefinition
+from perdure.engine.run import Run
+from perdure.engine.services import Tasks
+from perdure.engine.waiter import Settlement, Waiter
+from perdure.errors import (
+    ControlSignal,
+    DatabaseError,
+    RunInterrupted,
+    RunLost,
+    SerializationError,
+    WaitInterrupted,
+    WorkflowCancelled,
+)
+from perdure.logic.endings import Ending, ending_of, release_delay_ms
+from perdure.model.answer import Answer, AnswerKind
+from perdure.model.ids import WorkflowId
+from perdure.model.status import WorkflowState
+from perdure.model.workflow import Finish, Outcome, Release
+
+log = logging.getLogger("perdure")
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The lanes that end runs."""
+
+    finishes: Lane[Finish, Answer[Outcome]]
+    releases: Lane[Release, Answer[Outcome]]
+
+
+class Runner:
+    """Every run of this process, from its first line to its row's last state."""
+
+    def __init__(
+        self, tasks: Tasks, journal: Journal, registry: Registry, ends: Ends, waiter: Waiter
+    ) -> None:
+        self._tasks = tasks
+        self._journal = journal
+        self._registry = registry
+        self._ends = ends
+        self._waiter = waiter
+        self.runs: dict[WorkflowId, Run] = {}
+
+    def launch(
+        self,
+        run: Run,
+        definition: WorkflowDefinition,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        *,
+        deadline_left_s: float | None = None,
+    ) -> None:
+        """Begin to execute a run whose row this process owns."""
+        previous = self.runs.get(run.workflow_id)
+        if previous is not None:
+            previous.stop(RunLost(run.workflow_id), now=True)
+        self.runs[run.workflow_id] = run
+        run.task = self._tasks.spawn(self._execute(run, definition, args, kwargs))
+        run.root.task = run.task
+        if deadline_left_s is not None:
+            loop = asyncio.get_running_loop()
+            run.deadline_timer = loop.call_later(max(deadline_left_s, 0), self._expire, run)
+
+    def refuse(self, run: Run, error: Exception) -> None:
+        """End a claimed run whose body could not begin."""
+        self._tasks.spawn(self._end_early(run, error))
+
+    def set_aside(self, run: Run) -> None:
+        """Dead-letter a claimed run: it was begun more often than its limit allows."""
+        self._tasks.spawn(self._set_aside(run))
+
+    async def _end_early(self, run: Run, error: Exception) -> None:
+        log.error(
+            "workflow %s (%s) could not begin at attempt %d: %s",
+            run.workflow_id,
+            run.key,
+            run.attempts,
+            error,
+        )
+        try:
+            await self._raised(run, error)
+        except DatabaseError as trouble:
+            log.warning("workflow %s stays as it is: %s", run.workflow_id, trouble)
+
+    async def _set_aside(self, run: Run) -> None:
+        log.error(
+            "workflow %s (%s) was begun %d times without an outcome and is set aside; find out "
+            "what ends its process, then resume it",
+            run.workflow_id,
+            run.key,
+            run.attempts - 1,
+        )
+        try:
+            await self._finish(run, WorkflowState.MAX_RECOVERY_ATTEMPTS_EXCEEDED)
+        except DatabaseError as trouble:
+            log.warning("workflow %s stays as it is: %s", run.workflow_id, trouble)
+
+    async def _execute(
+        self,
+        run: Run,
+        definition: WorkflowDefinition,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+    ) -> None:
+        PLACE.set(run.root)
+        error: BaseException | None = None
+        value: Any = None
+        try:
+            value = await definition.fn(*args, **kwargs)
+        except BaseException as raised:
+            error = raised
+        try:
+            await self._end(run, definition, value, error)
+        finally:
+            if self.runs.get(run.workflow_id) is run:
+                del self.runs[run.workflow_id]
+
+    async def _end(
+        self, run: Run, definition: WorkflowDefinition, value: Any, error: BaseException | None
+    ) -> None:
+        error = _what_ended(run, error)
+        run.task = None
+        await self._settle(run)
+        if run.deadline_timer is not None:
+            run.deadline_timer.cancel()
+        if run.expiry is not None:
+            await run.expiry
+            error = _what_ended(run, error)
+        try:
+            if error is None:
+                await self._returned(run, definition, value)
+            else:
+                await self._raised(run, error)
+        except DatabaseError as trouble:
+            log.warning("workflow %s stays as it is: %s", run.workflow_id, trouble)
+            self._waiter.fail(run.workflow_id, WaitInterrupted(run.workflow_id))
+
+    async def _settle(self, run: Run) -> None:
+        """Nothing the body began is left unrecorded or still running when its row ends."""
+        while run.inflight or run.unsettled:
+            drivers = [call.interrupt() for call in tuple(run.inflight)]
+            waits = {*run.unsettled, *(driver for driver in drivers if driver is not None)}
+            if not waits:
+                run.inflight.clear()
+                break
+            await asyncio.wait(waits)
+
+    async def _returned(self, run: Run, definition: WorkflowDefinition, value: Any) -> None:
+        codec = self._registry.codecs(definition).result
+        try:
+            output, _ = codec.encode_as(run.serialization, value)
+        except SerializationError as error:
+            await self._raised(run, error)
+            return
+        await self._finish(run, WorkflowState.SUCCESS, output=output)
+
+    async def _raised(self, run: Run, error: BaseException) -> None:
+        rule = ending_of(error)
+        if rule.ending is Ending.RECORD_ERROR:
+            text = self._registry.serialization.errors.encode_as(run.serialization, error)
+            await self._finish(run, WorkflowState.ERROR, error=text, original=error)
+        elif rule.ending is Ending.LEAVE:
+            self._leave(run, error)
+        else:
+            await self._release(run, error, counted=rule.ending is Ending.RELEASE_COUNTED)
+        if rule.reraise:
+            raise error
+
+    async def _finish(
+        self,
+        run: Run,
+        state: WorkflowState,
+        *,
+        output: str | None = None,
+        error: str | None = None,
+        original: BaseException | None = None,
+    ) -> None:
+        entry = self._ends.finishes.submit(
+            Finish(run.workflow_id, run.owner, state, output, error), _keep
+        )
+        answer = await entry.future
+        if answer.kind is AnswerKind.WRITTEN:
+            outcome = Outcome(
+                run.workflow_id, state, output, error, run.serialization, run.attempts
+            )
+            self._waiter.resolve(Settlement(outcome, original))
+        elif answer.standing is not None:
+            self._waiter.resolve(Settlement(answer.standing))
+        else:
+            self._leave(run, RunLost(run.workflow_id))
+
+    def _leave(self, run: Run, signal: BaseException) -> None:
+        """The row is somebody else's by now: whoever waits here asks the database instead."""
+        if isinstance(signal, RunLost):
+            log.info("%s; this execution stopped", signal)
+        if self.runs.get(run.workflow_id) is run:
+            del self.runs[run.workflow_id]
+        self._waiter.wake()
+
+    async def _release(self, run: Run, error: BaseException, *, counted: bool) -> None:
+        delay_ms = release_delay_ms(run.attempts) if counted else None
+        if counted:
+            log.error(
+                "workflow %s (%s) could not go on at attempt %d and is tried again in %.1f s: %s",
+                run.workflow_id,
+                run.key,
+                run.attempts,
+                (delay_ms or 0) / 1000,
+                error or type(error).__name__,
+                exc_info=error,
+            )
+        entry = self._ends.releases.submit(
+            Release(run.workflow_id, run.owner, delay_ms, not counted), _keep
+        )
+        await entry.future
+        waited = WaitInterrupted(run.workflow_id) if isinstance(error, ControlSignal) else error
+        self._waiter.fail(run.workflow_id, waited)
+
+    def _expire(self, run: Run) -> None:
+        if run.task is not None:
+            run.expiry = self._tasks.spawn(self._cancel_expired(run))
+
+    async def _cancel_expired(self, run: Run) -> None:
+        """The deadline passed: the only durable cancellation the engine makes by itself."""
+        entry = self._ends.finishes.submit(
+            Finish(run.workflow_id, run.owner, WorkflowState.CANCELLED, None, None), _keep
+        )
+        answer = await entry.future
+        if answer.kind is AnswerKind.WRITTEN:
+            run.stop(WorkflowCancelled(run.workflow_id))
+            self._waiter.resolve(
+                Settlement(
+                    Outcome(
+                        run.workflow_id,
+                        WorkflowState.CANCELLED,
+                        None,
+                        None,
+                        run.serialization,
+                        run.attempts,
+                    )
+                )
+            )
+        elif answer.kind is AnswerKind.LOST or answer.standing is not None:
+            run.stop(RunLost(run.workflow_id))
+
+    def interrupt_waiting(self) -> None:
+        """End the runs that only wait: a shutdown need not wait with them."""
+        for run in tuple(self.runs.values()):
+            if run.only_waits:
+                run.stop(RunInterrupted(run.workflow_id))
+
+    def interrupt_all(self) -> None:
+        """End every run, wherever it is."""
+        for run in tuple(self.runs.values()):
+            run.stop(RunInterrupted(run.workflow_id), now=True)
+
+
+def _keep(answer: Answer[Any]) -> None:
+    """Marks an item as not to be withdrawn when its caller is cancelled."""
+
+
+def _what_ended(run: Run, error: BaseException | None) -> BaseException | None:
+    """What decides the ending: the sticky signal, then a fault, then what the body did."""
+    if run.signal is not None:
+        return run.signal
+    if run.fault_raised and run.fault is not None:
+        return run.fault
+    task = run.task
+    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0:
+        return RunInterrupted(run.workflow_id)
+    return error

@@ -1,0 +1,105 @@
+"""Tasks and background services: the only place where the library creates asyncio tasks."""
+
+import asyncio
+import contextvars
+import logging
+from collections.abc import Coroutine
+from typing import Any, Protocol, TypeVar
+
+log = logging.getLogger("perdure")
+
+T = TypeVar("T")
+
+
+class Service(Protocol):
+    """Something that works in the background between `start` and `stop`."""
+
+    async def start(self) -> None:
+        """Begin; raises if it cannot."""
+        ...
+
+    async def stop(self) -> None:
+        """End and wait until nothing of it runs; safe to call twice and before `start`."""
+        ...
+
+
+class Tasks:
+    """Creates tasks, keeps them alive, and can end them all.
+
+    They run in a copy of the context the engine was started in, so that nothing of a caller's
+    context leaks into a run, and a recovered run sees what a fresh one sees.
+    """
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._context = contextvars.copy_context()
+
+    def spawn(
+        self, work: Coroutine[Any, Any, T], name: str | None = None, *, inherit: bool = False
+    ) -> asyncio.Task[T]:
+        """Run `work` as a tracked task; `inherit` gives it the caller's context instead."""
+        context = None if inherit else self._context.copy()
+        task = asyncio.get_running_loop().create_task(work, name=name, context=context)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def end(self) -> None:
+        """Cancel whatever still runs and wait until it has ended."""
+        while self._tasks:
+            running = list(self._tasks)
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running)
+
+
+class Loop:
+    """A service that repeats one action until it is stopped; an error is logged, never fatal.
+
+    The action returns how many seconds to wait before the next turn, None for until `wake`.
+    """
+
+    def __init__(self, tasks: Tasks, name: str) -> None:
+        self._tasks = tasks
+        self._name = name
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def turn(self) -> float | None:
+        """One turn of the work."""
+        raise NotImplementedError
+
+    def wake(self) -> None:
+        """Let the next turn begin now."""
+        self._wake.set()
+
+    async def start(self) -> None:
+        """Begin turning."""
+        self._task = self._tasks.spawn(self._run(), f"perdure-{self._name}")
+
+    async def stop(self) -> None:
+        """Stop turning; a turn under way is cancelled."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _run(self) -> None:
+        failures = 0
+        while True:
+            self._wake.clear()
+            try:
+                pause = await self.turn()
+                failures = 0
+            except Exception:
+                failures += 1
+                pause = min(0.5 * 2**failures, 15.0)
+                log.exception("%s failed; it tries again in %.1f s", self._name, pause)
+            await self._pause(pause)
+
+    async def _pause(self, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._wake.wait()
+        except TimeoutError:
+            return

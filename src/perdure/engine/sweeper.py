@@ -1,0 +1,162 @@
+"""What every process does for the fleet and about itself: takeovers, lost runs, stray rows."""
+
+import asyncio
+import logging
+
+from perdure.engine.committer import Lane, Retry
+from perdure.engine.dispatcher import Dispatcher
+from perdure.engine.identity import Identity
+from perdure.engine.journal import Journal
+from perdure.engine.run import Run
+from perdure.engine.runner import Runner
+from perdure.engine.services import Loop, Tasks
+from perdure.errors import ControlSignal
+from perdure.logic.liveness import Judge, Rhythm
+from perdure.model.answer import Answer
+from perdure.model.ids import ExecutorId
+from perdure.model.lease import Beat, LeaseSeen
+from perdure.model.workflow import Fence, Outcome, Release
+from perdure.ports.ids import Ids
+from perdure.ports.store import Store
+
+log = logging.getLogger("perdure")
+
+TAKEOVER_BATCH = 500
+OWNERSHIP_POLL_S = 1.0
+
+
+class Takeovers(Loop):
+    """Judges suspects at each heartbeat and gives the runs of dead processes back to the fleet."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        store: Store,
+        retry: Retry,
+        rhythm: Rhythm,
+        dispatcher: Dispatcher,
+        ids: Ids,
+    ) -> None:
+        super().__init__(tasks, "takeovers")
+        self._store = store
+        self._retry = retry
+        self._judge = Judge(rhythm)
+        self._dispatcher = dispatcher
+        self._ids = ids
+        self._dead: list[LeaseSeen] = []
+
+    def consider(self, beat: Beat, at_s: float) -> None:
+        """Judge what a heartbeat brought back."""
+        dead = self._judge.consider(beat, at_s)
+        if dead:
+            self._dead = dead
+            self.wake()
+
+    async def turn(self) -> float | None:
+        """Take over whatever the last heartbeat showed to be dead."""
+        dead, self._dead = self._dead, []
+        for suspect in dead:
+            # Spreads the processes that all judged at this moment; the lock decides among them.
+            await asyncio.sleep(0.02 * self._ids.jitter())
+            await self._take(suspect)
+        return None
+
+    async def _take(self, suspect: LeaseSeen) -> None:
+        moved = 0
+        while True:
+            taken = await self._retry(
+                lambda: self._store.take_over(suspect, TAKEOVER_BATCH), "taking over"
+            )
+            moved += taken.moved
+            if taken.moved:
+                self._dispatcher.wake()
+            if taken.finished or taken.refused or not taken.moved:
+                break
+        if moved:
+            log.warning("process %s is dead: %d workflows go on", suspect.executor_id, moved)
+
+
+class OwnershipPoll(Loop):
+    """Asks once a second which running executions have lost their row, all in one statement."""
+
+    def __init__(
+        self, tasks: Tasks, store: Store, retry: Retry, runner: Runner, journal: Journal
+    ) -> None:
+        super().__init__(tasks, "ownership poll")
+        self._store = store
+        self._retry = retry
+        self._runner = runner
+        self._journal = journal
+
+    async def turn(self) -> float | None:
+        """Stop the executions whose row was cancelled or taken."""
+        runs = dict(self._runner.runs)
+        if runs:
+            fences = [Fence(run.workflow_id, run.owner) for run in runs.values()]
+            lost = await self._retry(lambda: self._store.lost(fences), "asking for lost runs")
+            for workflow_id in lost:
+                run = self._runner.runs.get(workflow_id)
+                if run is not None and run is runs[workflow_id] and run.task is not None:
+                    await self._tell(run)
+        return OWNERSHIP_POLL_S
+
+    async def _tell(self, run: Run) -> None:
+        try:
+            await self._journal.lose(run)
+        except ControlSignal:
+            return
+
+
+class SelfCheck(Loop):
+    """Releases rows this process owns although no task of it runs them, seen twice."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        store: Store,
+        retry: Retry,
+        runner: Runner,
+        identity: Identity,
+        releases: Lane[Release, Answer[Outcome]],
+        period_s: float,
+    ) -> None:
+        super().__init__(tasks, "self-check")
+        self._store = store
+        self._retry = retry
+        self._runner = runner
+        self._identity = identity
+        self._releases = releases
+        self._period_s = period_s
+        self._strays: set[Fence] = set()
+
+    async def turn(self) -> float | None:
+        """Compare the rows in our name with the runs of this process."""
+        executor_id = self._identity.executor_id
+        if executor_id is not None:
+            strays = await self._find(executor_id)
+            for fence in strays & self._strays:
+                log.warning(
+                    "workflow %s is in this process's name but nothing runs it: given back",
+                    fence.workflow_id,
+                )
+                self._releases.submit(Release(*fence, None, False))
+            self._strays = strays
+        return self._period_s
+
+    async def _find(self, executor_id: ExecutorId) -> set[Fence]:
+        owned = await self._retry(lambda: self._store.owned(executor_id), "checking own rows")
+        runs = self._runner.runs
+        return {
+            fence
+            for fence in owned
+            if (run := runs.get(fence.workflow_id)) is None or run.owner != fence.owner
+        }
+
+
+def feed(beat: Beat, at_s: float, takeovers: Takeovers, dispatcher: Dispatcher) -> None:
+    """Pass on what a heartbeat brought back."""
+    takeovers.consider(beat, at_s)
+    if beat.ready:
+        dispatcher.wake()
+    if beat.next_due_ms is not None:
+        dispatcher.wake_at((beat.next_due_ms - beat.now_ms) / 1000)

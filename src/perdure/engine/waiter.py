@@ -1,0 +1,106 @@
+"""Waiting for outcomes: one shared wait, never a poll per waiter."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from perdure.engine.committer import Retry
+from perdure.engine.services import Loop, Tasks
+from perdure.errors import WorkflowNotFound
+from perdure.model.ids import WorkflowId
+from perdure.model.workflow import Outcome
+from perdure.ports.store import Store
+
+FIRST_PAUSE_S = 0.02
+LONGEST_PAUSE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """An outcome, and the exception it came from where the run ended in this process."""
+
+    outcome: Outcome
+    original: BaseException | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Wait:
+    future: asyncio.Future[Settlement]
+    fail_if_missing: bool
+
+
+class Waiter(Loop):
+    """Resolves everyone who waits for a workflow.
+
+    Runs of this process resolve their waiters when they end; the others are asked about together,
+    in one statement per interval however many they are.
+    """
+
+    def __init__(
+        self, tasks: Tasks, store: Store, retry: Retry, is_local: Callable[[WorkflowId], bool]
+    ) -> None:
+        super().__init__(tasks, "waiter")
+        self._store = store
+        self._retry = retry
+        self._is_local = is_local
+        self._waits: dict[WorkflowId, list[_Wait]] = {}
+        self._pause_s = FIRST_PAUSE_S
+
+    async def outcome(self, workflow_id: WorkflowId, *, fail_if_missing: bool) -> Settlement:
+        """Wait until the workflow is terminal.
+
+        With `fail_if_missing` a workflow without a row raises `WorkflowNotFound`; otherwise its
+        row is waited for. What `fail` is told for this id is raised.
+        """
+        wait = _Wait(asyncio.get_running_loop().create_future(), fail_if_missing)
+        self._waits.setdefault(workflow_id, []).append(wait)
+        if not self._is_local(workflow_id):
+            self._pause_s = FIRST_PAUSE_S
+            self.wake()
+        try:
+            return await wait.future
+        finally:
+            self._forget(workflow_id, wait)
+
+    def resolve(self, settlement: Settlement) -> None:
+        """Tell everyone who waits for this workflow that it is terminal."""
+        for wait in self._waits.pop(settlement.outcome.workflow_id, ()):
+            if not wait.future.done():
+                wait.future.set_result(settlement)
+
+    def fail(self, workflow_id: WorkflowId, error: BaseException) -> None:
+        """Tell everyone who waits for this workflow why the wait ends without an outcome."""
+        for wait in self._waits.pop(workflow_id, ()):
+            if not wait.future.done():
+                wait.future.set_exception(error)
+
+    def fail_all(self, error: Callable[[WorkflowId], BaseException]) -> None:
+        """End every wait."""
+        for workflow_id in list(self._waits):
+            self.fail(workflow_id, error(workflow_id))
+
+    async def turn(self) -> float | None:
+        """Ask about every workflow that is waited for and does not run here."""
+        remote = [each for each in self._waits if not self._is_local(each)]
+        if not remote:
+            return LONGEST_PAUSE_S if self._waits else None
+        settled = await self._retry(lambda: self._store.settled(remote), "asking for outcomes")
+        for outcome in settled.outcomes:
+            self.resolve(Settlement(outcome))
+        for workflow_id in settled.missing:
+            self._report_missing(workflow_id)
+        pause = self._pause_s
+        self._pause_s = min(pause * 1.5, LONGEST_PAUSE_S)
+        return pause
+
+    def _report_missing(self, workflow_id: WorkflowId) -> None:
+        for wait in self._waits.get(workflow_id, ()):
+            if wait.fail_if_missing and not wait.future.done():
+                wait.future.set_exception(WorkflowNotFound(workflow_id))
+
+    def _forget(self, workflow_id: WorkflowId, wait: _Wait) -> None:
+        waits = self._waits.get(workflow_id)
+        if waits is not None and wait in waits:
+            waits.remove(wait)
+            if not waits:
+                del self._waits[workflow_id]

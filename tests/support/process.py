@@ -26,16 +26,21 @@ class ChildFailed(AssertionError):
 class ChildProcess:
     """A Python process: `ChildProcess("-m", "tests.acceptance.worker", url)`, or a script's path.
 
-    It runs in the project's root with a process group of its own. Leaving the `with` block kills
+    It runs in the project's root, or in `cwd`, with a process group of its own. Leaving the `with` block kills
     the group; so does the death of the test run, however it dies.
     """
 
-    def __init__(self, *arguments: str | Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *arguments: str | Path,
+        env: Mapping[str, str] | None = None,
+        cwd: Path = PROJECT,
+    ) -> None:
         environment = {**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONUNBUFFERED": "1"}
         self._process = subprocess.Popen(
             [sys.executable, *map(str, arguments)],
             env={**environment, **(env or {})},
-            cwd=PROJECT,
+            cwd=cwd,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -26,8 +26,8 @@ class ChildFailed(AssertionError):
 class ChildProcess:
     """A Python process: `ChildProcess("-m", "tests.acceptance.worker", url)`, or a script's path.
 
-    It runs in the project's root, or in `cwd`, with a process group of its own. Leaving the `with` block kills
-    the group; so does the death of the test run, however it dies.
+    It runs in the project's root, or in `cwd`, with a process group of its own. Leaving the `with`
+    block kills the group; so does the death of the test run, however it dies.
     """
 
     def __init__(

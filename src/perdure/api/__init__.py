@@ -1,1 +1,4 @@
-"""What users import: decorators, calls, handles, the engine. Short modules on top of the journal."""
+"""What users import: decorators, calls, handles, the engine.
+
+Each module is short and stands on the journal; `wiring` alone knows which stores there are.
+"""

@@ -52,7 +52,7 @@ async def _outcome(call: Awaitable[Any]) -> Any:
     """The call's result or failure as a value: a raised SystemExit would tear the loop down."""
     try:
         return await call
-    except (Exception, ControlSignal, KeyboardInterrupt, SystemExit) as error:
+    except (Exception, ControlSignal, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - carried to where the results are looked at
         return _Raised(error)
 
 

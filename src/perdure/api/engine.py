@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, Self, TypedDict, TypeVar, Unpack
 
 from perdure.api.handle import Target, WorkflowHandle
 from perdure.api.management import Workflows
@@ -141,7 +141,7 @@ class Engine:
                 finally:
                     await kernel.store.close()
 
-    async def __aenter__(self) -> "Engine":
+    async def __aenter__(self) -> Self:
         await self.start()
         return self
 

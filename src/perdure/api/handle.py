@@ -13,6 +13,8 @@ from perdure.engine.run import Run
 from perdure.engine.waiter import Settlement
 from perdure.errors import (
     AwaitedWorkflowCancelled,
+    CallSpent,
+    PerdureError,
     RecoveryLimitExceeded,
     UndecodableValue,
     WorkflowNotFound,
@@ -72,8 +74,13 @@ class ResultCall(DurableCall[R]):
 
     waits = True
 
-    def __init__(self, target: Target[R] | None, timeout_s: float | None = None) -> None:
-        refusal = None
+    def __init__(
+        self,
+        target: Target[R] | None,
+        timeout_s: float | None = None,
+        *,
+        refusal: PerdureError | None = None,
+    ) -> None:
         if timeout_s is not None and type(PLACE.get()) is Branch:
             refusal = WrongPlace(
                 "result(timeout=...) inside a workflow would not replay; give the child a timeout "
@@ -84,7 +91,8 @@ class ResultCall(DurableCall[R]):
         self._timeout_s = timeout_s
 
     def _known(self) -> Target[R]:
-        assert self.target is not None, "the workflow is started before its result is awaited"
+        if self.target is None:
+            raise CallSpent("the workflow must be started before its result is awaited")
         return self.target
 
     async def plain(self) -> R:

@@ -50,12 +50,15 @@ class StepOptions(TypedDict, total=False):
     preemptible: bool
 
 
+_DEFAULT_BACKOFF = Backoff(first_s=1.0, rate=2.0, cap_s=3600.0)
+
+
 @dataclass(frozen=True, slots=True)
 class StepPolicy:
     """A step's options, checked."""
 
     max_attempts: int = 1
-    backoff: Backoff = Backoff(first_s=1.0, rate=2.0, cap_s=3600.0)
+    backoff: Backoff = _DEFAULT_BACKOFF
     jitter: bool = True
     retry_if: Callable[[BaseException], bool] | None = None
     timeout_s: float | None = None
@@ -118,12 +121,11 @@ class StepCall(DurableCall[R]):
         started_at_ms = kernel.time.now_ms()
         try:
             value = await self._attempts(run)
-            if run.signal is not None:
-                raise run.signal
+            run.check_signal()
             text, value = codec.encode(value)
         except DatabaseError:
             raise
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
             return await self._fail(run, started_at_ms, error)
         except asyncio.CancelledError as error:
             if _is_requested(run):
@@ -163,12 +165,12 @@ class StepCall(DurableCall[R]):
         policy = self._step.policy
         failures: list[BaseException] = []
         while True:
-            scope = StepScope(run, _id(self), len(failures) + 1, policy.max_attempts)
+            scope = StepScope(run, self.known_id, len(failures) + 1, policy.max_attempts)
             try:
                 return await self._attempt(scope)
             except DatabaseError:
                 raise
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
                 failures.append(error)
             except asyncio.CancelledError as error:
                 if _is_requested(run):
@@ -241,12 +243,7 @@ class StepCall(DurableCall[R]):
         if scope.attempt < scope.max_attempts:
             await asyncio.wait([work])
         _ignore_result(work)
-        assert timeout_s is not None
-        raise StepTimeout(self.name, timeout_s)
-
-
-def _id(call: DurableCall[Any]) -> Any:
-    return call.step_id
+        raise StepTimeout(self.name, timeout_s or 0)
 
 
 def _is_requested(run: Run) -> bool:

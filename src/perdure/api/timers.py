@@ -1,7 +1,6 @@
 """Durable sleep."""
 
 import asyncio
-from datetime import timedelta
 
 import msgspec
 

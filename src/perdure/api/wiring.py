@@ -21,7 +21,7 @@ def build_store(config: EngineConfig, clock: Clock) -> Store:
 
 
 def _sqlite(config: EngineConfig, clock: Clock) -> Store:
-    from perdure.store.sqlite import SqliteStore
+    from perdure.store.sqlite import SqliteStore  # noqa: PLC0415 - only who uses it pays for it
 
     return SqliteStore(
         config.url,
@@ -32,7 +32,10 @@ def _sqlite(config: EngineConfig, clock: Clock) -> Store:
 
 
 def _postgres(config: EngineConfig, clock: Clock) -> Store:
-    from perdure.store.postgres import PostgresSettings, PostgresStore
+    from perdure.store.postgres import (  # noqa: PLC0415 - only who uses it pays for it
+        PostgresSettings,
+        PostgresStore,
+    )
 
     return PostgresStore(
         PostgresSettings(

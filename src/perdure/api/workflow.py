@@ -21,7 +21,7 @@ from typing import (
 from perdure.api.handle import ResultCall, Target, WorkflowHandle
 from perdure.api.running import kernel_for
 from perdure.api.step import checked_name, refuse_generator
-from perdure.engine.context import PLACE, Branch, StepScope
+from perdure.engine.context import PLACE, StepScope
 from perdure.engine.journal import DurableCall, PendingCall, await_later, refused
 from perdure.engine.kernel import Kernel
 from perdure.engine.launcher import Launch, check_joinable, child_id
@@ -159,7 +159,7 @@ class BoundWorkflow(Generic[P, R]):
 
 
 class StartCall(DurableCall[WorkflowHandle[R]]):
-    """One start; in a workflow it is a step under the child's name, written with the child's row."""
+    """One start; in a workflow a step under the child's name, written with the child's row."""
 
     __slots__ = ("_definition", "_kernel", "_options", "_payload")
 
@@ -189,8 +189,7 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
 
     async def perform(self, run: Run) -> WorkflowHandle[R]:
         """Write the child's row together with this step's, or join the workflow of that id."""
-        assert self.step_id is not None
-        workflow_id = self._options.workflow_id or child_id(run.workflow_id, self.step_id)
+        workflow_id = self._options.workflow_id or child_id(run.workflow_id, self.known_id)
         caller = self.checkpoint(run, run.kernel.time.now_ms(), child=workflow_id)
         entry = await run.kernel.launcher.submit(self._launch(workflow_id, run), caller)
         try:
@@ -204,7 +203,7 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
             await run.kernel.journal.lose(run)
         if answer.kind is AnswerKind.CONFLICT:
             if answer.standing is None:
-                raise run.disagree(self.step_id, self.name, None)
+                raise run.disagree(self.known_id, self.name, None)
             handle = self._handle_for(answer, workflow_id)
             standing = await run.kernel.journal.record(run, caller)
             return handle if standing is None else await self.replay(run, standing)
@@ -254,11 +253,6 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
         codec = self._kernel.registry.codecs(self._definition).result
         return WorkflowHandle(Target(self._kernel, workflow_id, codec, must_exist))
 
-    @property
-    def kernel(self) -> Kernel | None:
-        """The engine the call goes to, unless it was refused."""
-        return None if self._refusal is not None else self._kernel
-
 
 class RunCall(PendingCall[R]):
     """One run: a start and the wait for its result, with two ids inside a workflow."""
@@ -273,14 +267,12 @@ class RunCall(PendingCall[R]):
         kwargs: dict[str, Any],
     ) -> None:
         self._start: StartCall[R] = StartCall(definition, options, args, kwargs)
-        self._result: ResultCall[R] | None = None
-        if self._start.kernel is not None:
-            self._result = ResultCall(None)
+        refusal = self._start.refusal
+        self._result: ResultCall[R] = ResultCall(None, refusal=refusal)
         super().__init__(self._start.name, self._start.step_id)
 
     async def _drive(self) -> R:
         handle = await self._start
-        assert self._result is not None
         self._result.target = handle.target
         return await self._result
 

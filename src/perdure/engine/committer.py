@@ -21,8 +21,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-from perdure.errors import DatabaseConflict, DatabaseRejected, DatabaseUnavailable, LeaseLost
 from perdure.engine.services import Tasks
+from perdure.errors import DatabaseConflict, DatabaseRejected, DatabaseUnavailable
 from perdure.logic.retry import BUSY, CONFLICT, UNAVAILABLE
 from perdure.model.answer import Answer, AnswerKind
 from perdure.ports.clock import Clock
@@ -30,18 +30,18 @@ from perdure.ports.ids import Ids
 
 log = logging.getLogger("perdure")
 
-I = TypeVar("I")
+Item = TypeVar("Item")
 A = TypeVar("A", bound=Answer[Any])
 T = TypeVar("T")
 
 
-class Entry(Generic[I, A]):
+class Entry(Generic[Item, A]):
     """One item on its way: `future` is the caller's, and may be cancelled at any time."""
 
     __slots__ = ("future", "item", "sent", "settled", "then", "tries")
 
     def __init__(
-        self, item: I, future: asyncio.Future[A], then: Callable[[A], None] | None = None
+        self, item: Item, future: asyncio.Future[A], then: Callable[[A], None] | None = None
     ) -> None:
         self.item = item
         self.future = future
@@ -110,13 +110,13 @@ class Retry:
 _WORTH_SAYING = frozenset({3, 10, 30, 100, 300, 1000})
 
 
-class Lane(Generic[I, A]):
+class Lane(Generic[Item, A]):
     """One kind of hot write, in batches, one at a time."""
 
     def __init__(
         self,
         name: str,
-        write: Callable[[Sequence[I]], Awaitable[list[A]]],
+        write: Callable[[Sequence[Item]], Awaitable[list[A]]],
         retry: Retry,
         *,
         max_batch: int,
@@ -127,8 +127,8 @@ class Lane(Generic[I, A]):
         self._retry = retry
         self._max_batch = max_batch
         self._capacity = capacity
-        self._queue: deque[Entry[I, A]] = deque()
-        self._busy: deque[Entry[I, A]] = deque()
+        self._queue: deque[Entry[Item, A]] = deque()
+        self._busy: deque[Entry[Item, A]] = deque()
         self._arrived = asyncio.Event()
         self._busy_arrived = asyncio.Event()
         self._room = asyncio.Event()
@@ -174,12 +174,12 @@ class Lane(Generic[I, A]):
             self._room.clear()
             await self._room.wait()
 
-    def submit(self, item: I, then: Callable[[A], None] | None = None) -> Entry[I, A]:
+    def submit(self, item: Item, then: Callable[[A], None] | None = None) -> Entry[Item, A]:
         """Queue an item. `then` is called with its answer even if the caller is gone by then.
 
         Without `then`, an item whose future is cancelled before it was sent is withdrawn.
         """
-        entry: Entry[I, A] = Entry(item, asyncio.get_running_loop().create_future(), then)
+        entry: Entry[Item, A] = Entry(item, asyncio.get_running_loop().create_future(), then)
         if self._closed is not None:
             entry.fail(self._closed)
             return entry
@@ -196,8 +196,8 @@ class Lane(Generic[I, A]):
                 await asyncio.sleep(0)
             self._arrived.clear()
 
-    def _next_batch(self) -> list[Entry[I, A]]:
-        batch: list[Entry[I, A]] = []
+    def _next_batch(self) -> list[Entry[Item, A]]:
+        batch: list[Entry[Item, A]] = []
         queue = self._queue
         while queue and len(batch) < self._max_batch:
             entry = queue.popleft()
@@ -209,7 +209,7 @@ class Lane(Generic[I, A]):
             self._room.set()
         return batch
 
-    async def _flush(self, batch: list[Entry[I, A]]) -> None:
+    async def _flush(self, batch: list[Entry[Item, A]]) -> None:
         """Write a batch to its end: every entry answered, failed, or moved to the busy side."""
         failures = 0
         items = [entry.item for entry in batch]
@@ -220,19 +220,16 @@ class Lane(Generic[I, A]):
                 failures += 1
                 await self._retry.pause(error, failures, f"writing {self._name}")
                 continue
-            except (DatabaseRejected, LeaseLost) as error:
-                await self._isolate(batch, error)
-                return
             except asyncio.CancelledError:
                 self._abandon(batch)
                 raise
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - a fault must not leave callers waiting
                 await self._isolate(batch, error)
                 return
             self._deliver(batch, answers)
             return
 
-    def _deliver(self, batch: list[Entry[I, A]], answers: list[A]) -> None:
+    def _deliver(self, batch: list[Entry[Item, A]], answers: list[A]) -> None:
         for entry, answer in zip(batch, answers, strict=True):
             if answer.kind is AnswerKind.BUSY:
                 self._busy.append(entry)
@@ -240,9 +237,9 @@ class Lane(Generic[I, A]):
             else:
                 entry.answer(answer)
 
-    async def _isolate(self, batch: list[Entry[I, A]], error: Exception) -> None:
+    async def _isolate(self, batch: list[Entry[Item, A]], error: Exception) -> None:
         """Find the items that fail by themselves; the others are written."""
-        if len(batch) == 1 or isinstance(error, LeaseLost):
+        if len(batch) == 1 or not isinstance(error, DatabaseRejected):
             for entry in batch:
                 entry.fail(error)
             return
@@ -250,7 +247,7 @@ class Lane(Generic[I, A]):
         await self._flush(batch[:middle])
         await self._flush(batch[middle:])
 
-    def _abandon(self, batch: list[Entry[I, A]]) -> None:
+    def _abandon(self, batch: list[Entry[Item, A]]) -> None:
         reason = self._closed or DatabaseUnavailable(f"writing {self._name} was stopped")
         for entry in batch:
             entry.fail(reason)

@@ -1,4 +1,4 @@
-"""Where code runs: outside, in the body of a run, or inside a step; and what it may ask about it."""
+"""Where code runs: outside, in the body of a run, or inside a step; and what it may ask."""
 
 import threading
 from asyncio import Task

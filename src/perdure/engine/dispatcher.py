@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from perdure.engine.committer import Retry
@@ -31,6 +32,16 @@ class TokenSource(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """In whose name work is claimed, and what becomes of it."""
+
+    identity: Identity
+    version: str
+    tokens: TokenSource
+    new_run: RunFactory
+
+
 class Dispatcher(Loop):
     """One for all queues of a process; sleeps until it is woken."""
 
@@ -39,23 +50,19 @@ class Dispatcher(Loop):
         tasks: Tasks,
         store: Store,
         retry: Retry,
-        identity: Identity,
         registry: Registry,
         runner: Runner,
-        new_run: RunFactory,
-        *,
-        version: str,
-        tokens: TokenSource,
+        claims: Claims,
     ) -> None:
         super().__init__(tasks, "dispatcher")
         self._store = store
         self._retry = retry
-        self._identity = identity
         self._registry = registry
         self._runner = runner
-        self._new_run = new_run
-        self._version = version
-        self._tokens = tokens
+        self._identity = claims.identity
+        self._new_run = claims.new_run
+        self._version = claims.version
+        self._tokens = claims.tokens
         self._due_timer: asyncio.TimerHandle | None = None
 
     def wake_at(self, seconds: float) -> None:
@@ -98,8 +105,7 @@ class Dispatcher(Loop):
         return 0 if len(claimed) == CLAIM_BATCH else None
 
     def _begin(self, claimed: ClaimedRun, history: Sequence[StepRow]) -> None:
-        definition = self._registry.find(claimed.key)
-        assert definition is not None, "only registered keys are claimed"
+        definition = self._registry.known(claimed.key)
         run = self._new_run(claimed.workflow_id, claimed.owner, claimed.key, claimed.serialization)
         run.attempts = claimed.attempts
         run.deadline_ms = claimed.deadline_ms
@@ -114,7 +120,7 @@ class Dispatcher(Loop):
             args, kwargs = self._registry.codecs(definition).arguments.decode(
                 claimed.inputs, claimed.serialization
             )
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever keeps a run from beginning ends it
             self._runner.refuse(run, error)
             return
         log.info(

@@ -170,8 +170,7 @@ class DurableCall(PendingCall[T_co]):
         self._task = asyncio.current_task()
         run.inflight.add(self)
         try:
-            assert self.step_id is not None
-            row = run.recorded(self.step_id, self.name)
+            row = run.recorded(self.known_id, self.name)
             if row is None:
                 return await self.perform(run)
             return await self.replay(run, row)
@@ -195,6 +194,18 @@ class DurableCall(PendingCall[T_co]):
             f"{self.name!r} was built {describe(self._place)} and awaited "
             f"{describe(PLACE.get())}; await it where it was built"
         )
+
+    @property
+    def known_id(self) -> StepId:
+        """The step id, where there is one."""
+        if self.step_id is None:
+            raise self._refusal or BuiltElsewhere(f"{self.name!r} has no place in a history")
+        return self.step_id
+
+    @property
+    def refusal(self) -> PerdureError | None:
+        """Why the call cannot be made; raised where it is awaited."""
+        return self._refusal
 
     @property
     def interruptible(self) -> bool:
@@ -231,11 +242,10 @@ class DurableCall(PendingCall[T_co]):
         serialization: str | None = None,
     ) -> Checkpoint:
         """The row that records this call, complete with its completion stamp."""
-        assert self.step_id is not None
         return Checkpoint(
             run.workflow_id,
             run.owner,
-            self.step_id,
+            self.known_id,
             self.name,
             output,
             error,

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from perdure.engine.committer import Lane, Retry
-from perdure.engine.dispatcher import Dispatcher
+from perdure.engine.dispatcher import Claims, Dispatcher
 from perdure.engine.identity import Identity
 from perdure.engine.journal import Journal
 from perdure.engine.launcher import Launcher
@@ -95,12 +95,9 @@ class Kernel:
             tasks,
             store,
             retry,
-            self.identity,
             registry,
             self.runner,
-            self._new_run,
-            version=settings.version,
-            tokens=ports.ids,
+            Claims(self.identity, settings.version, ports.ids, self._new_run),
         )
         self._takeovers = Takeovers(
             tasks, store, retry, settings.rhythm, self._dispatcher, ports.ids

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from perdure.errors import DatabaseError, LeaseLost
 from perdure.logic.liveness import Rhythm
-from perdure.model.ids import BOOT_PREFIX, BootId, ExecutorId
+from perdure.model.ids import BootId, ExecutorId
 from perdure.model.lease import Beat, NewLease
 from perdure.model.workflow import WorkflowKey
 from perdure.ports.clock import Clock
@@ -67,7 +67,7 @@ class Heartbeat:
         self._listener = listener
         self._thread: threading.Thread | None = None
         self._thread_loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
+        self._stopping = asyncio.Event()
         self._engine_loop: asyncio.AbstractEventLoop | None = None
         self._engine_thread = 0
         self._answered_at_s = 0.0
@@ -97,20 +97,18 @@ class Heartbeat:
         thread, self._thread = self._thread, None
         if thread is None:
             return
-        thread_loop, stopping = self._thread_loop, self._stopping
-        if thread_loop is not None and stopping is not None and not thread_loop.is_closed():
-            thread_loop.call_soon_threadsafe(stopping.set)
+        if self._thread_loop is not None and not self._thread_loop.is_closed():
+            self._thread_loop.call_soon_threadsafe(self._stopping.set)
         await asyncio.get_running_loop().run_in_executor(None, thread.join)
 
     def _main(self, first: "asyncio.Future[None]") -> None:
         try:
             asyncio.run(self._live(first))
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - the engine must hear of any end of the thread
             self._post(_set_error, first, error)
 
     async def _live(self, first: "asyncio.Future[None]") -> None:
         self._thread_loop = asyncio.get_running_loop()
-        self._stopping = asyncio.Event()
         link: HeartbeatLink | None = None
         lease = self._new_lease()
         try:
@@ -144,7 +142,6 @@ class Heartbeat:
 
     def _new_lease(self) -> NewLease:
         boot = self._pulse.boot_id()
-        assert boot.startswith(BOOT_PREFIX)
         self._boot = boot
         executor = ExecutorId(f"{self._pulse.executor_name}/{boot}")
         return NewLease(boot, executor, int(self._pulse.rhythm.lease_s * 1000))
@@ -166,7 +163,6 @@ class Heartbeat:
         self._post(self._listener.on_beat, beat, (asked_at_s + answered_at_s) / 2)
 
     async def _pause(self, seconds: float) -> None:
-        assert self._stopping is not None
         try:
             async with asyncio.timeout(seconds):
                 await self._stopping.wait()
@@ -193,7 +189,6 @@ class Heartbeat:
             self._pulse.stall_s,
         )
         stalled_since_s = self._answered_at_s
-        assert self._stopping is not None
         while self._answered_at_s == stalled_since_s and not self._stopping.is_set():
             await self._pause(self._pulse.rhythm.heartbeat_s)
 
@@ -202,7 +197,8 @@ class Heartbeat:
         self._warned = False
 
     def _blocking_frames(self) -> str:
-        frame = sys._current_frames().get(self._engine_thread)
+        frames = sys._current_frames()  # noqa: SLF001 - the way to another thread's stack
+        frame = frames.get(self._engine_thread)
         return "".join(traceback.format_stack(frame)[-6:]) if frame else "(its thread is gone)"
 
     def _post(self, callback: Callable[..., None], *args: object) -> None:

@@ -115,6 +115,10 @@ class Registry:
         """The keys of all registered workflows."""
         return tuple(self._by_key)
 
+    def known(self, key: WorkflowKey) -> WorkflowDefinition:
+        """The workflow of a key that is known to be registered."""
+        return self._by_key[key]
+
     def find(self, key: WorkflowKey) -> WorkflowDefinition | None:
         """The workflow of that key, or None."""
         return self._by_key.get(key)

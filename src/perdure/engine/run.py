@@ -81,11 +81,15 @@ class Run:
 
     def check(self) -> None:
         """Raise what ended this execution, as often as it is asked."""
-        if self.signal is not None:
-            raise self.signal
+        self.check_signal()
         if self.fault is not None:
             self.fault_raised = True
             raise self.fault
+
+    def check_signal(self) -> None:
+        """Raise the control signal that ends this execution, if there is one."""
+        if self.signal is not None:
+            raise self.signal
 
     def recorded(self, step_id: StepId, name: str) -> StepRow | None:
         """The recorded row of a step, checked against the name the code has there now."""
@@ -151,11 +155,12 @@ class Run:
 
     def _difference(self, step_id: StepId, expected: str, row: StepRow | None) -> str:
         found = f"recorded is {_describe(row)}" if row else "nothing usable is recorded"
-        lines = [
+        headline = (
             f"workflow {self.workflow_id!r} ({self.key}): at step {step_id} the code calls "
             f"{expected!r} but {found}. The code changed, or decides by something not recorded "
             "(time, randomness, a global). Recorded around it:"
-        ]
+        )
+        lines = [headline]
         history = self.history or {}
         for near in range(step_id - 2, step_id + 3):
             neighbour = history.get(StepId(near))

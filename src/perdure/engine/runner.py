@@ -118,7 +118,7 @@ class Runner:
         value: Any = None
         try:
             value = await definition.fn(*args, **kwargs)
-        except BaseException as raised:
+        except BaseException as raised:  # noqa: BLE001 - every ending has its row
             error = raised
         try:
             await self._end(run, definition, value, error)

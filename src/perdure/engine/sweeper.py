@@ -139,7 +139,7 @@ class SelfCheck(Loop):
                     "workflow %s is in this process's name but nothing runs it: given back",
                     fence.workflow_id,
                 )
-                self._releases.submit(Release(*fence, None, False))
+                self._releases.submit(Release(*fence, delay_ms=None, give_back=False))
             self._strays = strays
         return self._period_s
 

@@ -28,7 +28,7 @@ class SystemIds:
     """Random identities from the operating system, jitter from a generator of our own."""
 
     def __init__(self) -> None:
-        self._random = random.Random()
+        self._random = random.Random()  # noqa: S311 - jitter, no secret
 
     def workflow_id(self) -> WorkflowId:
         """A random UUID."""

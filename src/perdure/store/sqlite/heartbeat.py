@@ -1,0 +1,144 @@
+"""The link of the heartbeat thread: renews a lease and looks around.
+
+The lease is renewed only when a third of its period has passed; beats between only read. That is
+enough, because death is decided by the lock of a file beside the database: a lease whose lock is
+held and whose time has not run out is no suspect at all, however old its last renewal. Where the
+lock is free its holder has ended, so its `renewals` stand still; a process that lives on renews
+before its time runs out, and the count then differs from what a judge saw.
+"""
+
+from perdure.errors import DatabaseConflict, DatabaseUnavailable, LeaseLost
+from perdure.model.ids import BootId
+from perdure.model.lease import Beat, NewLease
+from perdure.model.workflow import WorkflowKey
+from perdure.store.sqlite import liveness
+from perdure.store.sqlite.concern import Access, packed
+from perdure.store.sqlite.instants import wall_clock_ms
+from perdure.store.sqlite.session import OwnSession, Session, SharedSession
+from perdure.store.sqlite.surroundings import Surroundings, suspects
+from perdure.store.sqlite.transaction import Transaction
+
+_RENEWALS_PER_PERIOD = 3
+
+
+class SqliteHeartbeatLink:
+    """See `perdure.ports.store.leases.HeartbeatLink`."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
+        self._folder = access.location.companions if access.location.path else None
+        self._session: Session | None = None
+        self._lock: liveness.LivenessLock | None = None
+        self._renewed_ms = 0
+        self._seen: tuple[object, Surroundings] | None = None
+
+    async def open(self, lease: NewLease) -> bool:
+        """See `HeartbeatLink.open`."""
+        await self.close()
+        self._session = session = self._connect(lease)
+        # Before the lease names it: nobody may ever find a living process's lock free.
+        self._take_lock(lease.boot_id)
+        if not await self._renew(session, "open_lease", lease):
+            raise LeaseLost(f"the lease of {lease.executor_id} was taken over")
+        return self._lock is not None
+
+    async def beat(
+        self, lease: NewLease, queues: tuple[str, ...], keys: tuple[WorkflowKey, ...], version: str
+    ) -> Beat:
+        """See `HeartbeatLink.beat`."""
+        session = self._session
+        if session is None:
+            raise DatabaseUnavailable("the heartbeat's link is not open")
+        await self._renew_if_due(session, lease)
+        seen = await self._look(session, queues, keys, version)
+        now_ms = wall_clock_ms(self._access.clock)
+        mine = seen.lease_of(lease.boot_id)
+        return Beat(
+            held=mine is not None and mine["taken_at"] is None,
+            now_ms=now_ms,
+            suspects=suspects(seen, lease.boot_id, self._folder, now_ms),
+            ready=seen.ready,
+            next_due_ms=seen.next_due_ms,
+        )
+
+    async def close(self) -> None:
+        """See `HeartbeatLink.close`."""
+        session, self._session = self._session, None
+        lock, self._lock = self._lock, None
+        self._seen = None
+        if session is not None:
+            session.close()
+        if lock is not None:
+            lock.close()
+
+    def _connect(self, lease: NewLease) -> Session:
+        if self._folder is None:
+            return SharedSession(self._access.database)
+        # A renewal that does not get its turn is tried again at the next beat, in time.
+        patience_s = min(
+            self._access.settings.busy_timeout_s,
+            lease.period_ms / 1000 / (2 * _RENEWALS_PER_PERIOD),
+        )
+        return OwnSession(self._access, patience_s)
+
+    def _take_lock(self, boot_id: BootId) -> None:
+        if self._folder is not None:
+            self._lock = liveness.take(self._folder, boot_id)
+
+    async def _renew(self, session: Session, query: str, lease: NewLease) -> bool:
+        """Write the lease anew; False if it is not this boot's any more."""
+        parameters = {
+            "boot": lease.boot_id,
+            "executor": lease.executor_id,
+            "application": self._access.application,
+            "period": lease.period_ms,
+            "lock": self._lock.name if self._lock else None,
+        }
+
+        def work(transaction: Transaction) -> int | None:
+            named = {**parameters, "now": transaction.now_ms}
+            changed = transaction.change(self._access.queries[query], named)
+            return transaction.now_ms if changed else None
+
+        renewed_ms = await session.write(work)
+        if renewed_ms is None:
+            return False
+        self._renewed_ms = renewed_ms
+        self._seen = None
+        return True
+
+    async def _renew_if_due(self, session: Session, lease: NewLease) -> None:
+        ineffective = self._lock is not None and not self._lock.is_effective()
+        if ineffective and self._lock is not None:
+            self._lock.close()
+            self._take_lock(lease.boot_id)
+        share_ms = lease.period_ms / _RENEWALS_PER_PERIOD
+        age_ms = wall_clock_ms(self._access.clock) - self._renewed_ms
+        # A negative age is a clock that was set back.
+        if 0 <= age_ms < share_ms and not ineffective:
+            return
+        try:
+            await self._renew(session, "renew_lease", lease)
+        except DatabaseConflict as error:
+            if age_ms < 2 * share_ms:
+                return
+            # Who cannot renew must not believe that it renewed without a gap and judge others.
+            raise DatabaseUnavailable(f"the lease could not be renewed: {error}") from error
+
+    async def _look(
+        self, session: Session, queues: tuple[str, ...], keys: tuple[WorkflowKey, ...], version: str
+    ) -> Surroundings:
+        unchanged = (await session.version(), queues, keys, version)
+        if self._seen is not None and unchanged[0] is not None and self._seen[0] == unchanged:
+            return self._seen[1]
+        asked = {
+            "application": self._access.application,
+            "queues": packed(queues),
+            "keys": packed(keys),
+            "version": version,
+        }
+        seen = await session.read(
+            lambda connection: Surroundings.read(connection, self._access.queries, asked)
+        )
+        self._seen = (unchanged, seen)
+        return seen

@@ -1,0 +1,106 @@
+"""How a heartbeat link reaches the database: by a connection of its own, or the store's."""
+
+import time
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from perdure.store.sqlite.concern import Access
+from perdure.store.sqlite.connection import Connection, connect_file, patiently
+from perdure.store.sqlite.database import Database
+from perdure.store.sqlite.failures import translating
+from perdure.store.sqlite.instants import wall_clock_ms
+from perdure.store.sqlite.transaction import Transaction
+from perdure.store.sqlite.turnstile import Turnstile
+
+T = TypeVar("T")
+
+
+class Session(Protocol):
+    """Used from one loop at a time."""
+
+    async def write(self, work: Callable[[Transaction], T]) -> T:
+        """Do the work in a write transaction; `DatabaseConflict` if its turn does not come."""
+        ...
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """Do the work outside of any transaction."""
+        ...
+
+    async def version(self) -> object:
+        """Changes whenever somebody else committed; None where that cannot be told."""
+        ...
+
+    def close(self) -> None:
+        """Give up what is the session's own."""
+        ...
+
+
+class OwnSession:
+    """A connection to the file used in the calling thread, which its few short statements block.
+
+    It waits for its turn to write no longer than `patience_s`.
+    """
+
+    def __init__(self, access: Access, patience_s: float) -> None:
+        self._what = str(access.location)
+        self._clock = access.clock
+        self._patience_s = patience_s
+        self._timeout_s = access.settings.statement_timeout_s
+        self._connection = connect_file(
+            access.location, access.settings, busy_timeout_s=patience_s, create=True
+        )
+        self._turnstile = Turnstile(access.location.companions)
+
+    async def write(self, work: Callable[[Transaction], T]) -> T:
+        """See `Session.write`."""
+        driver = self._connection.driver
+        with translating(self._what):
+            with self._turnstile.passing(time.sleep):
+                patiently(lambda: driver.execute("BEGIN IMMEDIATE"), time.sleep, self._patience_s)
+            try:
+                self._connection.set_deadline(self._timeout_s)
+                result = work(Transaction(self._connection, wall_clock_ms(self._clock)))
+                driver.execute("COMMIT")
+            finally:
+                if driver.in_transaction:
+                    driver.rollback()
+        return result
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """See `Session.read`."""
+        self._connection.set_deadline(self._timeout_s)
+        with translating(self._what):
+            return work(self._connection)
+
+    async def version(self) -> object:
+        """See `Session.version`."""
+        with translating(self._what):
+            found = self._connection.row("PRAGMA data_version")
+        return None if found is None else found[0]
+
+    def close(self) -> None:
+        """See `Session.close`."""
+        self._connection.close()
+        self._turnstile.close()
+
+
+class SharedSession:
+    """The one connection of a database in memory, through the thread that owns it."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def write(self, work: Callable[[Transaction], T]) -> T:
+        """See `Session.write`."""
+        return await self._database.write(work)
+
+    async def read(self, work: Callable[[Connection], T]) -> T:
+        """See `Session.read`."""
+        return await self._database.read(work)
+
+    async def version(self) -> object:
+        """See `Session.version`."""
+        return None
+
+    def close(self) -> None:
+        """See `Session.close`."""

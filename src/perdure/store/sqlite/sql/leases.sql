@@ -1,0 +1,99 @@
+-- Leases of process starts, and what a heartbeat looks at. All parameters are named.
+
+-- name: held_lease
+-- Whether the lease of an executor stands and was not taken.
+SELECT 1 FROM perdure_leases
+WHERE boot_id = :boot AND executor_id = :executor AND taken_at IS NULL;
+
+-- name: open_lease
+-- Inserts a lease or refreshes the boot's own; changes no row if it was taken.
+INSERT INTO perdure_leases (
+    boot_id, executor_id, application_name, renewals, renewed_at, expires_at, period_ms,
+    lock_path, created_at
+) VALUES (
+    :boot, :executor, :application, 0, :now, :now + :period, :period, :lock, :now
+)
+ON CONFLICT (boot_id) DO UPDATE
+SET renewals = renewals + 1,
+    renewed_at = excluded.renewed_at,
+    expires_at = excluded.expires_at,
+    period_ms = excluded.period_ms,
+    lock_path = excluded.lock_path
+WHERE taken_at IS NULL;
+
+-- name: renew_lease
+-- Renews a lease that stands and was not taken.
+UPDATE perdure_leases
+SET renewals = renewals + 1, renewed_at = :now, expires_at = :now + :period, lock_path = :lock
+WHERE boot_id = :boot AND taken_at IS NULL;
+
+-- name: leases
+-- Every lease of this application.
+SELECT boot_id, executor_id, renewals, expires_at, taken_at, lock_path
+FROM perdure_leases
+WHERE application_name = :application;
+
+-- name: orphaned_executors
+-- Executors of PENDING rows that look like ours and have no lease.
+SELECT DISTINCT w.executor_id FROM workflow_status w
+WHERE w.status = 'PENDING'
+    AND w.executor_id GLOB '*/' || :prefix || '*'
+    AND {application_scope}
+    AND w.executor_id NOT IN (SELECT l.executor_id FROM perdure_leases l);
+
+-- name: queues_at_a_glance
+-- Whether something claimable waits in the queues, and when their next DELAYED row is due.
+SELECT
+    EXISTS (
+        SELECT 1 FROM json_each(:queues) q
+        CROSS JOIN workflow_status w ON w.queue_name = q.value
+        WHERE {claimable}
+    ) AS ready,
+    (
+        SELECT w.delay_until_epoch_ms FROM workflow_status w
+        WHERE w.status = 'DELAYED'
+            AND w.queue_name IN (SELECT value FROM json_each(:queues))
+            AND {application_scope}
+        ORDER BY w.delay_until_epoch_ms
+        LIMIT 1
+    ) AS next_due_ms;
+
+-- name: judged_lease
+-- The lease a judgement is about.
+SELECT renewals, taken_at, lock_path FROM perdure_leases WHERE boot_id = :boot;
+
+-- name: take_lease
+-- Marks a lease taken: its boot can start and claim nothing more.
+UPDATE perdure_leases SET taken_at = :now WHERE boot_id = :boot AND taken_at IS NULL;
+
+-- name: requeue_runs
+-- Gives up to :limit PENDING rows of a dead executor back to their queues, the oldest first.
+UPDATE workflow_status
+SET status = 'ENQUEUED',
+    owner_xid = NULL,
+    started_at_epoch_ms = NULL,
+    queue_name = COALESCE(queue_name, :internal),
+    updated_at = :now
+WHERE rowid IN (
+    SELECT w.rowid FROM workflow_status w
+    WHERE w.status = 'PENDING' AND w.executor_id = :executor AND {application_scope}
+    ORDER BY w.created_at
+    LIMIT :limit
+);
+
+-- name: executor_has_runs
+-- Whether a PENDING row still names the executor, of whatever application.
+SELECT 1 FROM workflow_status WHERE status = 'PENDING' AND executor_id = :executor LIMIT 1;
+
+-- name: delete_lease
+-- Forgets a boot whose rows have all been taken.
+DELETE FROM perdure_leases WHERE boot_id = :boot;
+
+-- name: end_lease
+-- Forgets a boot that stops in order, unless a PENDING row still names it.
+DELETE FROM perdure_leases
+WHERE boot_id = :boot
+    AND NOT EXISTS (
+        SELECT 1 FROM workflow_status w
+        WHERE w.status = 'PENDING' AND w.executor_id = perdure_leases.executor_id
+    );

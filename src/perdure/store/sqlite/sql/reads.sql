@@ -1,0 +1,13 @@
+-- Reads for waiters and operators.
+
+-- name: settled
+-- Of the given workflows, those that have ended, with their outcomes, and the ids without a row.
+SELECT
+    ids.value AS workflow_uuid, w.status, w.serialization, w.recovery_attempts,
+    COALESCE(o.output, w.output) AS output, COALESCE(o.error, w.error) AS error,
+    w.workflow_uuid IS NULL AS missing
+FROM json_each(:ids) ids
+LEFT JOIN workflow_status w ON w.workflow_uuid = ids.value
+LEFT JOIN workflow_output o ON o.workflow_uuid = w.workflow_uuid
+WHERE w.workflow_uuid IS NULL
+    OR w.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');

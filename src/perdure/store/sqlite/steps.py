@@ -1,0 +1,76 @@
+"""Recording steps and reading them back."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from perdure.model.answer import LOST, MINE, WRITTEN, Answer, AnswerKind
+from perdure.model.ids import WorkflowId
+from perdure.model.workflow import Checkpoint, StepRow
+from perdure.store import rows
+from perdure.store.sqlite.concern import Concern
+from perdure.store.sqlite.connection import Connection
+from perdure.store.sqlite.transaction import Transaction
+
+HISTORY_PAGE = 2000
+"""Steps read at once, so that a reader never holds an old snapshot for long."""
+
+_BEFORE_ALL = -1
+
+
+class Steps(Concern):
+    """`StepStore`."""
+
+    async def record(self, items: Sequence[Checkpoint]) -> list[Answer[StepRow]]:
+        """See `perdure.ports.store.StepStore.record`."""
+        statement, standing = self._queries["record_step"], self._queries["standing_step"]
+        application = self._application
+
+        def work(transaction: Transaction) -> list[Answer[StepRow]]:
+            now_ms = transaction.now_ms
+
+            def together(batch: Sequence[Checkpoint]) -> bool:
+                parameters = [step_parameters(item, application, now_ms) for item in batch]
+                return transaction.change_each(statement, parameters) == len(batch)
+
+            def single(item: Checkpoint) -> Answer[StepRow]:
+                if transaction.change(statement, step_parameters(item, application, now_ms)):
+                    return WRITTEN
+                row = transaction.row(standing, (item.workflow_id, item.step_id))
+                if row is None:
+                    return LOST
+                found = rows.step_row(row)
+                return MINE if _is_same(item, found) else Answer(AnswerKind.CONFLICT, found)
+
+            return transaction.answer_each(items, together, single)
+
+        return await self._database.write(work)
+
+    async def history(self, ids: Sequence[WorkflowId]) -> dict[WorkflowId, list[StepRow]]:
+        """See `perdure.ports.store.StepStore.history`."""
+
+        def work(connection: Connection) -> dict[WorkflowId, list[StepRow]]:
+            found = {workflow_id: self._steps_of(connection, workflow_id) for workflow_id in ids}
+            return {workflow_id: steps for workflow_id, steps in found.items() if steps}
+
+        return await self._database.read(work)
+
+    def _steps_of(self, connection: Connection, workflow_id: WorkflowId) -> list[StepRow]:
+        steps: list[StepRow] = []
+        last = _BEFORE_ALL
+        while True:
+            page = connection.rows(
+                self._queries["history_page"], (workflow_id, last, HISTORY_PAGE)
+            )
+            steps += map(rows.step_row, page)
+            if len(page) < HISTORY_PAGE:
+                return steps
+            last = steps[-1].step_id
+
+
+def _is_same(item: Checkpoint, found: StepRow) -> bool:
+    return found.name == item.name and found.completed_at_ms == item.completed_at_ms
+
+
+def step_parameters(item: Checkpoint, application: str, now_ms: int) -> tuple[Any, ...]:
+    """The parameters of `record_step`: the item's fields in their order, then who and when."""
+    return (*item, application, now_ms)

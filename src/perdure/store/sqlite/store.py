@@ -1,0 +1,45 @@
+"""The SQLite store: all concerns on one database."""
+
+from perdure.ports.clock import Clock
+from perdure.store.sql import Queries
+from perdure.store.sqlite.claims import Claims
+from perdure.store.sqlite.concern import Access
+from perdure.store.sqlite.database import FileDatabase, MemoryDatabase
+from perdure.store.sqlite.endings import Endings
+from perdure.store.sqlite.leases import Leases
+from perdure.store.sqlite.lifecycle import Lifecycle
+from perdure.store.sqlite.location import locate
+from perdure.store.sqlite.reads import Reads
+from perdure.store.sqlite.settings import SqliteSettings
+from perdure.store.sqlite.starts import Starts
+from perdure.store.sqlite.steps import Steps
+from perdure.store.sqlite.versions import Versions
+
+
+class SqliteStore(Lifecycle, Starts, Claims, Endings, Steps, Leases, Reads, Versions):
+    """A system database in a file, or in memory for this object alone."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        application_name: str,
+        clock: Clock,
+        application_id: str = "",
+        settings: SqliteSettings | None = None,
+    ) -> None:
+        """Name the database; `ConfigurationError` for a URL that names none."""
+        location, settings = locate(url), settings or SqliteSettings()
+        kind = MemoryDatabase if location.path is None else FileDatabase
+        database = kind(location, clock, settings)
+        super().__init__(
+            Access(
+                location=location,
+                database=database,
+                queries=Queries("perdure.store.sqlite"),
+                application=application_name,
+                application_id=application_id,
+                clock=clock,
+                settings=settings,
+            )
+        )

@@ -1,0 +1,26 @@
+"""The registry of application versions."""
+
+import uuid
+
+from perdure.errors import VersionOwnedByAnother
+from perdure.store.sqlite.concern import Concern
+from perdure.store.sqlite.transaction import Transaction
+
+
+class Versions(Concern):
+    """`VersionStore`."""
+
+    async def register_version(self, version: str) -> None:
+        """See `perdure.ports.store.VersionStore.register_version`."""
+
+        def work(transaction: Transaction) -> str | None:
+            named = {"version": version, "application": self._application}
+            if not transaction.change(self._queries["claim_version"], named):
+                fresh = {**named, "id": str(uuid.uuid4()), "now": transaction.now_ms}
+                transaction.change(self._queries["insert_version"], fresh)
+            row = transaction.row(self._queries["version_holder"], {"version": version})
+            return None if row is None else row["application_name"]
+
+        holder = await self._database.write(work)
+        if holder is not None and holder != self._application:
+            raise VersionOwnedByAnother(version, holder)

@@ -1,0 +1,219 @@
+"""The one thread that writes: what waits at the same moment becomes one transaction.
+
+While a commit is on its way to the disk, jobs of all kinds and callers gather; the next
+transaction takes all of them, so a lone job pays one commit and many pay hardly more. Each job
+stands behind a savepoint of its own: one that fails is undone alone. Answers go back to the loops
+of the callers after the commit, in one hop per loop.
+"""
+
+import asyncio
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from typing import Any, Generic, TypeVar
+
+from perdure.errors import DatabaseRejected, DatabaseUnavailable
+from perdure.ports.clock import Clock
+from perdure.store.sqlite.connection import Connection, patiently
+from perdure.store.sqlite.failures import translated
+from perdure.store.sqlite.instants import wall_clock_ms
+from perdure.store.sqlite.settings import SqliteSettings
+from perdure.store.sqlite.transaction import Transaction
+from perdure.store.sqlite.turnstile import Turnstile
+
+T = TypeVar("T")
+
+
+class Job(Generic[T]):
+    """One piece of work, where it is awaited, and what became of it."""
+
+    __slots__ = ("apart", "error", "future", "loop", "result", "work")
+
+    def __init__(
+        self, work: Callable[[Any], T], loop: asyncio.AbstractEventLoop, *, apart: bool
+    ) -> None:
+        self.work = work
+        self.apart = apart
+        self.loop = loop
+        self.future: asyncio.Future[T] = loop.create_future()
+        self.result: T | None = None
+        self.error: BaseException | None = None
+
+    def deliver(self) -> None:
+        """Settle the future, in its own loop."""
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)  # type: ignore[arg-type]
+
+
+class Writer:
+    """Owns the writing connection and its thread from `__init__` to `close`."""
+
+    def __init__(
+        self,
+        what: str,
+        connection: Connection,
+        turnstile: Turnstile | None,
+        clock: Clock,
+        settings: SqliteSettings,
+    ) -> None:
+        self._what = what
+        self._connection = connection
+        self._turnstile = turnstile
+        self._clock = clock
+        self._settings = settings
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._waiting: list[Job[Any]] = []
+        self._awake = False
+        self._closing = threading.Event()
+        # An executor's thread, unlike a bare one, is joined when the interpreter exits although
+        # nobody closed the store, and then ends by itself.
+        self._thread = ThreadPoolExecutor(1, "perdure-sqlite-writer")
+
+    async def run(self, work: Callable[[Transaction], T]) -> T:
+        """Do the work in the next transaction; returns when that is committed.
+
+        The work may be done more than once if its transaction had to be undone, and never after
+        its caller was cancelled before it began. Raises `DatabaseUnavailable` if the writer closes
+        before it is done.
+        """
+        return await self._put(work, apart=False)
+
+    async def run_apart(self, work: Callable[[Connection], T]) -> T:
+        """Do the work on the writing connection with no transaction open."""
+        return await self._put(work, apart=True)
+
+    def _put(self, work: Callable[[Any], T], *, apart: bool) -> asyncio.Future[T]:
+        job = Job(work, asyncio.get_running_loop(), apart=apart)
+        if os.getpid() != self._process:
+            raise DatabaseRejected(
+                f"{self._what} was opened before this process was forked; open another store here"
+            )
+        with self._lock:
+            if self._closing.is_set():
+                raise DatabaseRejected(f"{self._what} is closed")
+            self._waiting.append(job)
+            if not self._awake:
+                try:
+                    self._thread.submit(self._work)
+                except RuntimeError as error:
+                    self._waiting.clear()
+                    raise DatabaseUnavailable(f"{self._what}: {error}") from error
+                self._awake = True
+        return job.future
+
+    async def close(self) -> None:
+        """Finish what waits if the database lets us, fail it otherwise, and end the thread."""
+        with self._lock:
+            self._closing.set()
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
+        self._connection.close()
+        if self._turnstile is not None:
+            self._turnstile.close()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                jobs, self._waiting = self._waiting, []
+                if not jobs:
+                    self._awake = False
+                    return
+            wanted = [job for job in jobs if not job.future.cancelled()]
+            try:
+                for job in wanted:
+                    if job.apart:
+                        self._do(job, self._connection)
+                self._commit([job for job in wanted if not job.apart])
+            except BaseException as error:  # noqa: BLE001 - a job without an answer waits for ever
+                self._fail(wanted, error)
+            _deliver(jobs)
+
+    def _commit(self, jobs: list[Job[Any]]) -> None:
+        while jobs:
+            try:
+                self._begin()
+                broken = self._execute(jobs)
+                if broken is None:
+                    self._patiently("COMMIT")
+                    return
+            except (sqlite3.Error, DatabaseUnavailable) as error:
+                self._fail(jobs, error)
+                return
+            # The database undid the whole transaction because of that job: the others again.
+            jobs = [job for job in jobs if job is not broken and job.error is None]
+
+    def _begin(self) -> None:
+        turn = self._turnstile.passing(self._pause) if self._turnstile else nullcontext()
+        with turn:
+            self._patiently("BEGIN IMMEDIATE")
+
+    def _execute(self, jobs: Sequence[Job[Any]]) -> Job[Any] | None:
+        """Do every job; the one that made the database give up the transaction, if any."""
+        now_ms = wall_clock_ms(self._clock)
+        driver = self._connection.driver
+        alone = len(jobs) == 1
+        transaction = Transaction(self._connection, now_ms)
+        for job in jobs:
+            if not alone:
+                driver.execute("SAVEPOINT job")
+            self._do(job, transaction)
+            if job.error is not None:
+                if not driver.in_transaction:
+                    return job
+                driver.execute("ROLLBACK" if alone else "ROLLBACK TO job")
+            if not alone:
+                driver.execute("RELEASE job")
+        return jobs[0] if alone and jobs[0].error is not None else None
+
+    def _do(self, job: Job[Any], subject: Transaction | Connection) -> None:
+        self._connection.set_deadline(self._settings.statement_timeout_s)
+        try:
+            job.result = job.work(subject)
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller
+            job.error = self._translated(error)
+        self._connection.set_deadline(None)
+
+    def _fail(self, jobs: Sequence[Job[Any]], error: BaseException) -> None:
+        if self._connection.driver.in_transaction:
+            self._connection.driver.rollback()
+        for job in jobs:
+            if job.error is None:
+                job.error = self._translated(error)
+
+    def _translated(self, error: BaseException) -> BaseException:
+        ours = translated(error, self._what)
+        if ours is not error:
+            ours.__cause__ = error
+        return ours
+
+    def _patiently(self, statement: str) -> None:
+        timeout_s = self._settings.busy_timeout_s
+        patiently(lambda: self._connection.driver.execute(statement), self._pause, timeout_s)
+
+    def _pause(self, seconds: float) -> None:
+        if self._closing.wait(seconds):
+            raise DatabaseUnavailable(f"{self._what} is closed while others keep it locked")
+
+
+def _deliver(jobs: Sequence[Job[Any]]) -> None:
+    by_loop: dict[asyncio.AbstractEventLoop, list[Job[Any]]] = {}
+    for job in jobs:
+        by_loop.setdefault(job.loop, []).append(job)
+    for loop, finished in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_deliver_here, finished)
+        except RuntimeError:
+            # The loop is closed: nobody waits there any more.
+            continue
+
+
+def _deliver_here(jobs: Sequence[Job[Any]]) -> None:
+    for job in jobs:
+        job.deliver()

@@ -99,6 +99,8 @@ class ResultCall(DurableCall[R]):
         """Just wait."""
         target = self._known()
         check_loop(target.kernel)
+        if self._timeout_s is None:
+            return target.value(await target.settlement())
         async with asyncio.timeout(self._timeout_s):
             settlement = await target.settlement()
         return target.value(settlement)

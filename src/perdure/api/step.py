@@ -79,6 +79,7 @@ class Step(Generic[P, R]):
         self.name = name
         self.policy = policy
         self.is_async = inspect.iscoroutinefunction(inspect.unwrap(fn))
+        self.is_once = policy.max_attempts == 1
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "StepCall[R]":
         """Build the call; `await` it in the same place."""
@@ -120,7 +121,7 @@ class StepCall(DurableCall[R]):
         codec = kernel.registry.result_codec(self._step.fn, self.name)
         started_at_ms = kernel.time.now_ms()
         try:
-            value = await self._attempts(run)
+            value = await self._value(run)
             run.check_signal()
             text, value = codec.encode(value)
         except DatabaseError:
@@ -160,6 +161,12 @@ class StepCall(DurableCall[R]):
         if type(recorded) is type(error):
             raise error
         raise recorded from error
+
+    def _value(self, run: Run) -> Awaitable[R]:
+        step = self._step
+        if step.is_once:
+            return self._attempt(StepScope(run, self.known_id, 1, 1))
+        return self._attempts(run)
 
     async def _attempts(self, run: Run) -> R:
         policy = self._step.policy

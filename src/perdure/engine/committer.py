@@ -24,7 +24,7 @@ from typing import Any, Generic, TypeVar
 from perdure.engine.services import Tasks
 from perdure.errors import DatabaseConflict, DatabaseRejected, DatabaseUnavailable
 from perdure.logic.retry import BUSY, CONFLICT, UNAVAILABLE
-from perdure.model.answer import Answer, AnswerKind
+from perdure.model.answer import WRITTEN, Answer, AnswerKind
 from perdure.ports.clock import Clock
 from perdure.ports.ids import Ids
 
@@ -130,6 +130,8 @@ class Lane(Generic[Item, A]):
         self._queue: deque[Entry[Item, A]] = deque()
         self._busy: deque[Entry[Item, A]] = deque()
         self._arrived = asyncio.Event()
+        self._is_idle = True
+        self._new_future: Callable[[], asyncio.Future[A]] = _no_loop
         self._busy_arrived = asyncio.Event()
         self._room = asyncio.Event()
         self._room.set()
@@ -139,6 +141,7 @@ class Lane(Generic[Item, A]):
     def open(self, tasks: Tasks) -> None:
         """Begin to write."""
         self._closed = None
+        self._new_future = asyncio.get_running_loop().create_future
         self._workers = [
             tasks.spawn(self._work(), f"perdure-lane-{self._name}"),
             tasks.spawn(self._work_busy(), f"perdure-lane-{self._name}-busy"),
@@ -157,12 +160,6 @@ class Lane(Generic[Item, A]):
         self._queue.clear()
         self._busy.clear()
 
-    async def drain(self) -> None:
-        """Wait until everything submitted so far is answered."""
-        pending = [entry.future for entry in (*self._queue, *self._busy)]
-        if pending:
-            await asyncio.wait(pending)
-
     @property
     def is_full(self) -> bool:
         """Whether callers should `await room()` before they submit more."""
@@ -179,22 +176,25 @@ class Lane(Generic[Item, A]):
 
         Without `then`, an item whose future is cancelled before it was sent is withdrawn.
         """
-        entry: Entry[Item, A] = Entry(item, asyncio.get_running_loop().create_future(), then)
+        entry: Entry[Item, A] = Entry(item, self._new_future(), then)
         if self._closed is not None:
             entry.fail(self._closed)
             return entry
         self._queue.append(entry)
-        self._arrived.set()
+        if self._is_idle:
+            self._is_idle = False
+            self._arrived.set()
         return entry
 
     async def _work(self) -> None:
         while True:
             await self._arrived.wait()
             while self._queue:
-                await self._flush(self._next_batch())
+                await self._write_out(self._next_batch())
                 # Lets everyone just answered queue their next item before the next flush.
                 await asyncio.sleep(0)
             self._arrived.clear()
+            self._is_idle = True
 
     def _next_batch(self) -> list[Entry[Item, A]]:
         batch: list[Entry[Item, A]] = []
@@ -209,29 +209,34 @@ class Lane(Generic[Item, A]):
             self._room.set()
         return batch
 
+    async def _write_out(self, batch: list[Entry[Item, A]]) -> None:
+        try:
+            await self._flush(batch)
+        except asyncio.CancelledError:
+            self._abandon(batch)
+            raise
+
     async def _flush(self, batch: list[Entry[Item, A]]) -> None:
         """Write a batch to its end: every entry answered, failed, or moved to the busy side."""
         failures = 0
         items = [entry.item for entry in batch]
         while batch:
             try:
-                answers = await self._write(items)
+                self._deliver(batch, await self._write(items))
             except (DatabaseUnavailable, DatabaseConflict) as error:
                 failures += 1
                 await self._retry.pause(error, failures, f"writing {self._name}")
                 continue
-            except asyncio.CancelledError:
-                self._abandon(batch)
-                raise
             except Exception as error:  # noqa: BLE001 - a fault must not leave callers waiting
                 await self._isolate(batch, error)
-                return
-            self._deliver(batch, answers)
             return
 
     def _deliver(self, batch: list[Entry[Item, A]], answers: list[A]) -> None:
         for entry, answer in zip(batch, answers, strict=True):
-            if answer.kind is AnswerKind.BUSY:
+            if answer is WRITTEN and entry.then is None and entry.settled is None:
+                if not entry.future.done():
+                    entry.future.set_result(answer)
+            elif answer.kind is AnswerKind.BUSY:
                 self._busy.append(entry)
                 self._busy_arrived.set()
             else:
@@ -261,9 +266,13 @@ class Lane(Generic[Item, A]):
                     entry.tries += 1
                 try:
                     await self._retry.wait_busy(min(entry.tries for entry in batch))
+                    for start in range(0, len(batch), self._max_batch):
+                        await self._flush(batch[start : start + self._max_batch])
                 except asyncio.CancelledError:
                     self._abandon(batch)
                     raise
-                for start in range(0, len(batch), self._max_batch):
-                    await self._flush(batch[start : start + self._max_batch])
             self._busy_arrived.clear()
+
+
+def _no_loop() -> Any:
+    raise DatabaseUnavailable("the engine is not running")

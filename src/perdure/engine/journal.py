@@ -23,7 +23,7 @@ from perdure.errors import (
     WorkflowCancelled,
     WorkflowError,
 )
-from perdure.model.answer import Answer, AnswerKind
+from perdure.model.answer import WRITTEN, Answer, AnswerKind
 from perdure.model.ids import StepId, WorkflowId
 from perdure.model.status import WorkflowState
 from perdure.model.workflow import Checkpoint, StepRow
@@ -62,6 +62,8 @@ class Journal:
             raise
         except DatabaseError as error:
             raise refused(run, error) from error
+        if answer is WRITTEN:
+            return None
         kind = answer.kind
         if kind is AnswerKind.WRITTEN or kind is AnswerKind.MINE:
             return None
@@ -141,12 +143,12 @@ class DurableCall(PendingCall[T_co]):
 
     def __init__(self, name: str, refusal: PerdureError | None = None) -> None:
         """Take the place and the id; a `refusal` takes none and is raised where this is awaited."""
-        super().__init__(name)
-        place = PLACE.get()
-        self._place = place
+        self.name = name
+        self._place = place = PLACE.get()
         self._spent = False
         self._refusal = refusal
         self._task: asyncio.Task[Any] | None = None
+        self.step_id = None
         if type(place) is Branch and refusal is None:
             if asyncio.current_task() is place.task:
                 self.step_id = place.numbering.take()
@@ -166,14 +168,16 @@ class DurableCall(PendingCall[T_co]):
         if type(place) is not Branch:
             return await self.plain()
         run = place.run
-        run.check()
+        if run.signal is not None or run.fault is not None:
+            run.check()
         self._task = asyncio.current_task()
         run.inflight.add(self)
         try:
-            row = run.recorded(self.known_id, self.name)
-            if row is None:
-                return await self.perform(run)
-            return await self.replay(run, row)
+            if run.history is not None:
+                row = run.recorded(self.known_id, self.name)
+                if row is not None:
+                    return await self.replay(run, row)
+            return await self.perform(run)
         except asyncio.CancelledError:
             if run.signal is not None:
                 raise run.signal from None

@@ -10,10 +10,10 @@ class DatabaseTime:
     (sleeps, deadlines, step times) need no statement of their own and agree across processes.
     """
 
-    __slots__ = ("_clock", "_offset_ms")
+    __slots__ = ("_monotonic", "_offset_ms")
 
     def __init__(self, clock: Clock) -> None:
-        self._clock = clock
+        self._monotonic = clock.monotonic
         self._offset_ms = 0.0
 
     def set(self, now_ms: int, at_s: float) -> None:
@@ -25,8 +25,8 @@ class DatabaseTime:
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch on the database's clock."""
-        return int(self._clock.monotonic() * 1000 + self._offset_ms)
+        return int(self._monotonic() * 1000 + self._offset_ms)
 
     def seconds_until(self, instant_ms: float) -> float:
         """Seconds from now to that instant; negative once it is past."""
-        return (instant_ms - self._offset_ms) / 1000 - self._clock.monotonic()
+        return (instant_ms - self._offset_ms) / 1000 - self._monotonic()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from perdure.engine.committer import Retry
 from perdure.engine.services import Loop, Tasks
@@ -15,16 +15,14 @@ FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
+class Settlement(NamedTuple):
     """An outcome, and the exception it came from where the run ended in this process."""
 
     outcome: Outcome
     original: BaseException | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Wait:
+class _Wait(NamedTuple):
     future: asyncio.Future[Settlement]
     fail_if_missing: bool
 

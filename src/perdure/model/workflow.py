@@ -132,8 +132,7 @@ class StandingWorkflow:
     serialization: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a workflow stands, with its encoded result if it has one.
 
     `attempts` is the recovery counter, which the dead-letter error names.

@@ -6,17 +6,21 @@ or changes is a change users notice: it belongs into a news fragment.
 
 from __future__ import annotations
 
+import ast
 import sys
 from pathlib import Path
 
-import perdure
-
-SNAPSHOT = Path(__file__).parents[1] / "tests" / "meta" / "public_names.txt"
+PROJECT = Path(__file__).parents[1]
+PACKAGE = PROJECT / "src" / "perdure" / "__init__.py"
+SNAPSHOT = PROJECT / "tests" / "meta" / "public_names.txt"
 
 
 def public_names() -> list[str]:
     """What `from perdure import *` gives, in the order the package states it."""
-    return list(getattr(perdure, "__all__", ()))
+    for node in ast.parse(PACKAGE.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return [str(name) for name in ast.literal_eval(node.value)]
+    raise SystemExit(f"{PACKAGE.relative_to(PROJECT)} states no __all__")
 
 
 def differences() -> list[str]:

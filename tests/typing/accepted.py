@@ -1,0 +1,99 @@
+"""Uses of the public surface that type checkers must accept, with the types they must infer.
+
+Checked by pyright in strict mode and by mypy; never run.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, assert_type
+
+from perdure import (
+    Engine,
+    IdPolicy,
+    StepRow,
+    WorkflowHandle,
+    WorkflowRow,
+    current,
+    gather,
+    run_step,
+    sleep,
+    step,
+    workflow,
+)
+
+
+@step
+async def fetch(url: str, *, depth: int = 1) -> bytes:
+    return url.encode() * depth
+
+
+@step
+def parse(page: bytes) -> list[str]:
+    """A `def` step: its call is awaited all the same."""
+    return page.decode().split()
+
+
+def is_temporary(error: BaseException) -> bool:
+    return isinstance(error, OSError)
+
+
+@step(max_attempts=5, interval=0.5, timeout=timedelta(seconds=3), retry_if=is_temporary)
+async def publish(word: str) -> int:
+    return len(word)
+
+
+@workflow
+async def index(url: str, limit: int = 10) -> dict[str, int]:
+    page = await fetch(url, depth=2)
+    assert_type(page, bytes)
+    words = await parse(page)
+    assert_type(words, list[str])
+    counts = await gather(*(publish(word) for word in words[:limit]))
+    assert_type(counts, list[int])
+    outcomes = await gather(publish("a"), publish("b"), return_exceptions=True)
+    assert_type(outcomes, list[int | BaseException])
+    await sleep(hours=1)
+    await sleep(timedelta(days=1))
+    await sleep(2.5)
+    return dict(zip(words, counts, strict=False))
+
+
+@workflow(name="crawl", max_recovery_attempts=3)
+async def crawl(urls: list[str]) -> int:
+    child = await index.start(urls[0])
+    assert_type(child, WorkflowHandle[dict[str, int]])
+    found = await index(urls[1], limit=3)
+    assert_type(found, dict[str, int])
+    size = await run_step("size", len, urls)
+    assert_type(size, int)
+    return size + len(await child)
+
+
+async def main() -> None:
+    async with Engine("memory:", workflows=[index, crawl], name="app", heartbeat=1) as engine:
+        handle = await crawl.options(
+            id="crawl-1",
+            timeout=timedelta(minutes=5),
+            attributes={"customer": 7},
+            engine=engine,
+            id_policy=IdPolicy.REJECT,
+        ).start(["a", "b"])
+        assert_type(handle, WorkflowHandle[int])
+        assert_type(await handle, int)
+        assert_type(await handle.result(timeout=3), int)
+        assert_type(await handle.status(), WorkflowRow)
+        await handle.cancel()
+        await crawl.options(deadline=datetime.now(UTC))(["a"])
+
+        known = engine.handle("crawl-1", crawl)
+        assert_type(known, WorkflowHandle[int])
+        unknown: WorkflowHandle[Any] = engine.handle("crawl-2")
+        assert_type(await unknown, Any)
+        assert_type(await engine.workflows.steps("crawl-1"), list[StepRow])
+
+
+async def outside() -> None:
+    """Plain functions stay reachable, and the place of the running code is typed."""
+    assert_type(await index.fn("a"), dict[str, int])
+    assert_type(current().attempt, int | None)

@@ -1,0 +1,63 @@
+"""Uses of the public surface that type checkers must refuse.
+
+Each refused line carries an ignore; pyright reports an ignore that is not needed, so each proves
+that its line is an error. Never run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from perdure import Engine, WorkflowHandle, gather, run_step, sleep, step, workflow
+
+
+@step
+async def fetch(url: str) -> bytes:
+    return url.encode()
+
+
+@workflow
+async def index(url: str, limit: int = 10) -> int:
+    return limit
+
+
+async def arguments() -> None:
+    await fetch(1)  # pyright: ignore[reportArgumentType]
+    await fetch()  # pyright: ignore[reportCallIssue]
+    await index("a", limits=3)  # pyright: ignore[reportCallIssue]
+    await index.start(3)  # pyright: ignore[reportArgumentType]
+    await index.options(id="x").start("a", "b")  # pyright: ignore[reportArgumentType]
+    await run_step("name", len, 3)  # pyright: ignore[reportArgumentType]
+
+
+async def results() -> tuple[str, WorkflowHandle[str]]:
+    page: str = await fetch("a")  # pyright: ignore[reportAssignmentType]
+    handle: WorkflowHandle[str] = await index.start("a")  # pyright: ignore[reportAssignmentType]
+    return page, handle
+
+
+async def options() -> None:
+    index.options(ids="x")  # pyright: ignore[reportCallIssue]
+    index.options(id=3)  # pyright: ignore[reportArgumentType]
+    index.options(timeout="1 hour")  # pyright: ignore[reportArgumentType]
+    Engine("memory:", heart_beat=1)  # pyright: ignore[reportCallIssue]
+    await sleep("1 hour")  # pyright: ignore[reportArgumentType]
+
+
+async def plain_coroutines() -> None:
+    await gather(fetch.fn("a"))  # pyright: ignore[reportArgumentType]
+
+
+@workflow  # pyright: ignore[reportArgumentType]
+def blocking(url: str) -> int:
+    return len(url)
+
+
+@workflow  # pyright: ignore[reportArgumentType]
+async def generating(url: str) -> AsyncIterator[int]:
+    yield len(url)
+
+
+@step(max_attempt=5)  # pyright: ignore[reportCallIssue, reportUntypedFunctionDecorator]
+async def misspelt(url: str) -> int:
+    return len(url)

@@ -16,7 +16,7 @@ CHECKS: dict[str, list[str]] = {
     "format": ["ruff", "format", "--check", "."],
     "lint": ["ruff", "check", "."],
     "types": ["mypy"],
-    "public-types": ["pyright"],
+    "public-types": ["pyright", "--pythonpath", sys.executable],
     "layers": ["importlinter.cli", "lint-imports", "--no-logo"],
     "shape": ["tools/shape.py"],
     "public-names": ["tools/public_names.py"],

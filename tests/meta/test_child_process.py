@@ -59,7 +59,7 @@ def test_environment_and_project_are_visible_to_the_child() -> None:
 
 
 def test_leaving_the_block_kills_grandchildren_too() -> None:
-    code = f"import os, time\npid = os.fork()\nif pid: print(pid, flush=True)\n{COUNTER}"
+    code = "import os, time\nif pid := os.fork(): print(pid)\ntime.sleep(60)"
     with ChildProcess("-c", code) as child:
         grandchild = int(child.wait_for(str.isdigit))
         assert alive(grandchild)

@@ -7,6 +7,7 @@ same for both databases but for the few words a `Dialect` names.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from perdure.model.status import WorkflowState
 from perdure.model.workflow import WorkflowFilter
 from perdure.store.rows import WORKFLOW_COLUMNS
 from perdure.store.sql import columns
@@ -79,7 +80,8 @@ def list_workflows(wanted: WorkflowFilter, application_name: str, dialect: Diale
         conditions.among("w.workflow_uuid", wanted.ids)
     else:
         conditions.add("(w.application_name = {} OR w.application_name IS NULL)", application_name)
-    conditions.among("w.status", [state.value for state in wanted.states])
+    # Never without a condition: a newer schema may have states that we cannot show.
+    conditions.among("w.status", [state.value for state in wanted.states or WorkflowState])
     conditions.among("w.name", wanted.names)
     conditions.among("w.queue_name", wanted.queues)
     conditions.equal("w.parent_workflow_id", wanted.parent)

@@ -116,7 +116,8 @@ def standing_workflow(row: Row) -> StandingWorkflow:
     """From STANDING_COLUMNS."""
     return StandingWorkflow(
         workflow_id=WorkflowId(row["workflow_uuid"]),
-        state=WorkflowState(row["status"]),
+        # A state of a newer schema is none that we know to be an end: who joins the row waits.
+        state=WorkflowState.__members__.get(row["status"], WorkflowState.PENDING),
         key=workflow_key(row),
         queue_name=row["queue_name"],
         creator=_token(row["creator_xid"]),

@@ -1,42 +1,90 @@
 """The arguments of one function, both ways."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
+from perdure.errors import InvalidArgument, ValueTooLarge
+from perdure.serialization.codec import Codec, Misfit, wrong_kind
+from perdure.serialization.nesting import check_depth
+from perdure.serialization.pickled import Labels, load_pickle
+from perdure.serialization.text import dump, parse
+from perdure.serialization.values import refusal, undecodable
 
-from perdure.errors import InvalidArgument, UndecodableValue, UnserializableValue, ValueTooLarge
+_POSITIONAL = "positionalArgs"
+_NAMED = "namedArgs"
+_PICKLED_POSITIONAL = "args"
+_PICKLED_NAMED = "kwargs"
+
+Place = int | str
+"""Where a call gives an argument: its position, or its name."""
 
 
 class ArgumentsCodec:
-    """Stores calls of one function; `what` names the function in errors."""
+    """Stores calls of one function; `what` names the function in errors.
 
-    def __init__(self, fn: Callable[..., Any], what: str, limit: int) -> None:
+    Arguments are stored as they were given, by position or by name; defaults are not stored.
+    """
+
+    __slots__ = (
+        "_fits_at_once",
+        "_labels",
+        "_limit",
+        "_named",
+        "_other",
+        "_places",
+        "_signature",
+        "_what",
+    )
+
+    def __init__(
+        self,
+        signature: inspect.Signature,
+        codecs: Mapping[str, Codec],
+        what: str,
+        limit: int,
+        labels: Labels,
+    ) -> None:
+        self._signature = signature
         self._what = what
         self._limit = limit
-        self._signature = inspect.signature(fn)
+        self._labels = labels
+        self._places: list[tuple[str, Codec]] = []
+        self._named: dict[str, Codec] = {}
+        self._other: dict[inspect._ParameterKind, tuple[str, Codec]] = {}
+        for name, parameter in signature.parameters.items():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                self._other[parameter.kind] = (name, codecs[name])
+                continue
+            if parameter.kind is not parameter.KEYWORD_ONLY:
+                self._places.append((name, codecs[name]))
+            if parameter.kind is not parameter.POSITIONAL_ONLY:
+                self._named[name] = codecs[name]
+        self._fits_at_once = _fitting_counts(signature)
 
     def encode(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
         """The stored text, and the arguments a replay will read from it.
 
-        Raises `InvalidArgument` if the call does not fit the signature.
+        Raises `InvalidArgument` if the call does not fit the signature, `UnserializableValue`
+        with the path of what cannot be stored, or `ValueTooLarge`.
         """
         try:
-            self._signature.bind(*args, **kwargs)
+            self._bind(args, kwargs)
         except TypeError as error:
             raise InvalidArgument(f"{self._what}: {error}") from None
-        try:
-            raw = msgspec.json.encode({"namedArgs": dict(kwargs), "positionalArgs": list(args)})
-        except (TypeError, ValueError, OverflowError) as error:
-            raise UnserializableValue(self._what, "arguments", str(error)) from error
+        positional = [self._lower(index, value) for index, value in enumerate(args)]
+        named = {name: self._lower(name, value) for name, value in kwargs.items()}
+        raw = self._dump(named, positional)
         if len(raw) > self._limit:
             raise ValueTooLarge(self._what, len(raw), self._limit)
-        text = raw.decode()
-        decoded_args, decoded_kwargs = self.decode(text, None)
-        return text, decoded_args, decoded_kwargs
+        try:
+            read = self._lift(positional, named)
+        except _At as at:
+            value = args[at.place] if isinstance(at.place, int) else kwargs[at.place]
+            raise refusal(self._what, self._root(at.place), value, at.error) from at.error
+        return raw.decode(), *read
 
     def decode(
         self, text: str | None, serialization: str | None
@@ -45,11 +93,115 @@ class ArgumentsCodec:
 
         Raises `UndecodableValue` naming the parameter if they no longer fit the signature.
         """
-        envelope = {} if text is None else msgspec.json.decode(text)
-        args = tuple(envelope.get("positionalArgs") or ())
-        kwargs = dict(envelope.get("namedArgs") or {})
         try:
-            self._signature.bind(*args, **kwargs)
-        except TypeError as error:
-            raise UndecodableValue(self._what, serialization, str(error)) from None
+            args, kwargs = self._read(text, serialization)
+            self._bind(args, kwargs)
+        except _At as at:
+            root = self._root(at.place)
+            raise undecodable(self._what, serialization, root, at.error) from at.error
+        except Exception as error:
+            raise undecodable(self._what, serialization, "$", error) from error
         return args, kwargs
+
+    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        """Raise `TypeError` as the call itself would if the arguments do not fit."""
+        if kwargs or len(args) not in self._fits_at_once:
+            self._signature.bind(*args, **kwargs)
+
+    def _codec(self, place: Place) -> Codec:
+        if isinstance(place, str):
+            named = self._named.get(place)
+            return named or self._other[inspect.Parameter.VAR_KEYWORD][1]
+        if place < len(self._places):
+            return self._places[place][1]
+        return self._other[inspect.Parameter.VAR_POSITIONAL][1]
+
+    def _root(self, place: Place) -> str:
+        if isinstance(place, str):
+            return f"argument {place!r}"
+        if place < len(self._places):
+            return f"argument {self._places[place][0]!r}"
+        name = self._other[inspect.Parameter.VAR_POSITIONAL][0]
+        return f"argument {name!r}[{place - len(self._places)}]"
+
+    def _lower(self, place: Place, value: Any) -> Any:
+        codec = self._codec(place)
+        if type(value) in codec.atoms:
+            return value
+        try:
+            return codec.lower(value)
+        except Exception as error:
+            raise refusal(self._what, self._root(place), value, error) from error
+
+    def _dump(self, named: dict[str, Any], positional: list[Any]) -> bytes:
+        tree = {_NAMED: named, _POSITIONAL: positional}
+        try:
+            raw = dump(tree)
+            check_depth(raw, tree)
+        except Misfit:
+            for name, part in named.items():
+                self._dump_part(name, part)
+            for index, part in enumerate(positional):
+                self._dump_part(index, part)
+            raise
+        return raw
+
+    def _dump_part(self, place: Place, part: Any) -> None:
+        try:
+            check_depth(dump(part), part)
+        except Misfit as misfit:
+            raise refusal(self._what, self._root(place), part, misfit) from misfit
+
+    def _read(
+        self, text: str | None, serialization: str | None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        if text is None:
+            return (), {}
+        if self._labels.is_pickled(text, serialization):
+            pickled = load_pickle(text)
+            return tuple(pickled[_PICKLED_POSITIONAL]), dict(pickled[_PICKLED_NAMED])
+        envelope = parse(text)
+        if type(envelope) is not dict:
+            raise wrong_kind(envelope, "an object of arguments")
+        positional = envelope.get(_POSITIONAL)
+        named = envelope.get(_NAMED)
+        positional = [] if positional is None else positional
+        named = {} if named is None else named
+        if type(positional) is not list or type(named) is not dict:
+            raise Misfit(f"{_POSITIONAL} must be an array and {_NAMED} an object")
+        self._bind(positional, named)
+        return self._lift(positional, named)
+
+    def _lift(
+        self, positional: list[Any], named: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        args = tuple(self._lift_part(index, tree) for index, tree in enumerate(positional))
+        return args, {name: self._lift_part(name, tree) for name, tree in named.items()}
+
+    def _lift_part(self, place: Place, tree: Any) -> Any:
+        codec = self._codec(place)
+        if type(tree) in codec.atoms:
+            return tree
+        try:
+            return codec.lift(tree)
+        except Exception as error:
+            raise _At(place, error) from error
+
+
+class _At(Exception):
+    """Something about the argument at `place`."""
+
+    def __init__(self, place: Place, error: Exception) -> None:
+        super().__init__(place, error)
+        self.place = place
+        self.error = error
+
+
+def _fitting_counts(signature: inspect.Signature) -> range:
+    """How many positional arguments alone make a call that fits, whatever they are."""
+    parameters = signature.parameters.values()
+    if any(one.kind is one.KEYWORD_ONLY and one.default is one.empty for one in parameters):
+        return range(0)
+    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    defaults = [one.default for one in parameters if one.kind in by_position]
+    return range(defaults.count(inspect.Parameter.empty), len(defaults) + 1)

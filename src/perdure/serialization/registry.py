@@ -1,10 +1,17 @@
 """The codecs of one engine."""
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from perdure.errors import RegistrationError
 from perdure.serialization.arguments import ArgumentsCodec
+from perdure.serialization.choices import Unstorable
+from perdure.serialization.codec import Codec
 from perdure.serialization.failures import ErrorCodec, KnownError
+from perdure.serialization.hints import annotations_of
+from perdure.serialization.pickled import Labels
+from perdure.serialization.typed import Builder
 from perdure.serialization.values import ValueCodec
 
 
@@ -19,21 +26,44 @@ class Serialization:
     def __init__(
         self,
         max_value_bytes: int,
-        unpickle: bool,
+        unpickle: bool,  # noqa: FBT001  named in every call
         errors: Sequence[type[BaseException]],
         known_error: KnownError,
     ) -> None:
         self._limit = max_value_bytes
-        self._unpickle = unpickle
-        self.errors = ErrorCodec(max_value_bytes, unpickle, errors, known_error)
+        self._labels = Labels(unpickle=unpickle)
+        self._builder = Builder()
+        self._values: dict[tuple[object, str], ValueCodec[Any]] = {}
+        self.errors = ErrorCodec(max_value_bytes, self._labels, errors, known_error)
 
     def value(self, annotation: object, what: str) -> ValueCodec[Any]:
         """The codec for values annotated `annotation` (`Any` or `Parameter.empty`: none).
 
         Raises `RegistrationError` for an annotation whose values can never be stored.
         """
-        return ValueCodec(what, self._limit)
+        try:
+            return self._values[annotation, what]
+        except (KeyError, TypeError):
+            pass
+        made = ValueCodec[Any](self._codec(annotation, what), what, self._limit, self._labels)
+        self._values[annotation, what] = made
+        return made
 
     def arguments(self, fn: Callable[..., Any], what: str) -> ArgumentsCodec:
         """The codec for calls of `fn`. Raises `RegistrationError` as `value` does."""
-        return ArgumentsCodec(fn, what, self._limit)
+        signature = inspect.signature(fn)
+        annotations = annotations_of(fn)
+        codecs = {
+            name: self._codec(annotations[name], f"{what}: argument {name!r}")
+            for name in signature.parameters
+        }
+        return ArgumentsCodec(signature, codecs, what, self._limit, self._labels)
+
+    def _codec(self, annotation: object, what: str) -> Codec:
+        try:
+            return self._builder.build(annotation)
+        except Unstorable as error:
+            shown = annotation.__qualname__ if isinstance(annotation, type) else annotation
+            raise RegistrationError(
+                f"{what}: values annotated {shown} cannot be stored: {error}"
+            ) from error

@@ -11,6 +11,7 @@ serves until its input ends. Its data lies on disk, so that what is measured on 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
@@ -39,7 +40,7 @@ _SETTINGS = {
     "unix_socket_directories": "",
     "fsync": "on",
     "synchronous_commit": "on",
-    "max_connections": "200",
+    "max_connections": "500",
     "shared_buffers": "64MB",
     "timezone": "UTC",
 }
@@ -137,7 +138,8 @@ class PostgresServer:
     def close(self) -> None:
         """Stops the server and deletes its directory."""
         if self.keeper.stdin is not None:
-            self.keeper.stdin.close()
+            with contextlib.suppress(BrokenPipeError):
+                self.keeper.stdin.close()
         self.keeper.wait()
         if self.keeper.stdout is not None:
             self.keeper.stdout.close()
@@ -155,7 +157,8 @@ class PostgresServer:
     def _ask(self, command: dict[str, Any]) -> dict[str, Any]:
         assert self.keeper.stdin is not None
         assert self.keeper.stdout is not None
-        with self._lock:
+        line = b""
+        with self._lock, contextlib.suppress(BrokenPipeError):
             self.keeper.stdin.write(json.dumps(command).encode() + b"\n")
             self.keeper.stdin.flush()
             line = self.keeper.stdout.readline()

@@ -5,7 +5,8 @@ by its text. `-- fragment: <name>` begins a piece of text that other queries inc
 
     {schema} {own}     are the quoted names of the shared schema and of our own,
     {step_columns:s}   is a column list of `rows.py`, each column prefixed with the alias `s`,
-    {fragment_name}    is that fragment of the same store.
+    {fragment_name}    is that fragment of the same store,
+    {fragment_name:x}  is the fragment with `x` in place of its `{arg}`.
 """
 
 import re
@@ -79,11 +80,13 @@ def parse(text: str) -> Iterator[Block]:
 
 def _fill(text: str, places: Mapping[str, str]) -> str:
     def fill(match: re.Match[str]) -> str:
-        name, alias = match.groups()
+        name, argument = match.groups()
         if name in COLUMN_LISTS:
-            return columns(COLUMN_LISTS[name], alias)
+            return columns(COLUMN_LISTS[name], argument)
         # An identifier may itself contain what looks like a place; only fragments are filled again.
-        return places[name] if name in ("schema", "own") else _fill(places[name], places)
+        if name in ("schema", "own"):
+            return places[name]
+        return _fill(places[name].replace("{arg}", argument or ""), places)
 
     return _PLACE.sub(fill, text)
 

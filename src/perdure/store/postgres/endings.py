@@ -1,0 +1,92 @@
+"""The ways out of PENDING: finished, given back, cancelled."""
+
+from collections.abc import Collection, Sequence
+
+from perdure.model.answer import BUSY, LOST, WRITTEN, Answer, AnswerKind
+from perdure.model.ids import WorkflowId
+from perdure.model.status import ACTIVE, WorkflowState
+from perdure.model.wire import INTERNAL_QUEUE
+from perdure.model.workflow import Finish, Outcome, Release
+from perdure.store import rows
+from perdure.store.postgres.batch import in_waves, packed, packed_list
+from perdure.store.postgres.concern import Concern
+from perdure.store.postgres.lanes import Record
+
+_ENDED = frozenset(state.value for state in WorkflowState if state not in ACTIVE)
+
+
+class Endings(Concern):
+    """`RunStore.finish`, `release` and `cancel`."""
+
+    async def finish(self, items: Sequence[Finish]) -> list[Answer[Outcome]]:
+        """See `perdure.ports.store.RunStore.finish`."""
+        if items and _all_different(items):
+            return await self._finish(items)
+        return await in_waves(items, _run, self._finish)
+
+    async def _finish(self, items: Sequence[Finish]) -> list[Answer[Outcome]]:
+        (row,) = await self._database.hot(
+            "finish", "finish", *packed(zip(*items, strict=True)), self._database.offset_ms
+        )
+        if row["fenced"] is None:
+            return [WRITTEN] * len(items)
+        standing = await self._standing(items, row["fenced"])
+        return [_finish_verdict(item, standing) for item in items]
+
+    async def release(self, items: Sequence[Release]) -> list[Answer[Outcome]]:
+        """See `perdure.ports.store.RunStore.release`."""
+        return await in_waves(items, _run, self._release)
+
+    async def _release(self, items: Sequence[Release]) -> list[Answer[Outcome]]:
+        columns = zip(*[(*item[:3], int(item.give_back)) for item in items], strict=True)
+        (row,) = await self._database.fetch(
+            "release", *packed(columns, {2, 3}), self._database.offset_ms, INTERNAL_QUEUE
+        )
+        if row["fenced"] is None:
+            return [WRITTEN] * len(items)
+        standing = await self._standing(items, row["fenced"])
+        return [_release_verdict(item, standing) for item in items]
+
+    async def _standing(
+        self, items: Sequence[Finish | Release], fenced: Sequence[Sequence[str]]
+    ) -> dict[str, Record | None]:
+        """What stands for each run that was not fenced; None where nothing does."""
+        ids = {item.workflow_id for item in items} - {WorkflowId(run) for run, _ in fenced}
+        found = await self._database.fetch("standing_outcomes", *packed_list(list(ids)))
+        return dict.fromkeys(ids) | {row["workflow_uuid"]: row for row in found}
+
+    async def cancel(self, ids: Sequence[WorkflowId]) -> list[WorkflowId]:
+        """See `perdure.ports.store.RunStore.cancel`."""
+        found = await self._database.fetch("cancel", *packed_list(ids), self._database.offset_ms)
+        cancelled = {row["workflow_uuid"] for row in found}
+        return [workflow_id for workflow_id in dict.fromkeys(ids) if workflow_id in cancelled]
+
+
+def _run(item: Finish | Release) -> tuple[WorkflowId]:
+    return (item.workflow_id,)
+
+
+def _all_different(items: Collection[Finish]) -> bool:
+    return len({item.workflow_id for item in items}) == len(items)
+
+
+def _finish_verdict(item: Finish, standing: dict[str, Record | None]) -> Answer[Outcome]:
+    if item.workflow_id not in standing:
+        return WRITTEN
+    row = standing[item.workflow_id]
+    if row is not None and row["status"] in _ENDED:
+        return Answer(AnswerKind.MINE, rows.outcome(row))
+    return _held_up(item, row)
+
+
+def _release_verdict(item: Release, standing: dict[str, Record | None]) -> Answer[Outcome]:
+    if item.workflow_id not in standing:
+        return WRITTEN
+    return _held_up(item, standing[item.workflow_id])
+
+
+def _held_up(item: Finish | Release, row: Record | None) -> Answer[Outcome]:
+    """BUSY if the run is still the item's, so that only a lock can have kept it, else LOST."""
+    if row is None or row["status"] != WorkflowState.PENDING or row["owner_xid"] != item.owner:
+        return LOST
+    return BUSY

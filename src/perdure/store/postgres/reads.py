@@ -1,0 +1,47 @@
+"""Reads for waiters, handles and operators."""
+
+from collections.abc import Sequence
+
+from perdure.model.ids import WorkflowId
+from perdure.model.workflow import Outcome, WorkflowFilter, WorkflowRow
+from perdure.ports.store.reads import Settled
+from perdure.store import compose, rows
+from perdure.store.identifiers import quote_identifier
+from perdure.store.postgres.batch import packed_list
+from perdure.store.postgres.concern import Access, Concern
+
+
+class Reads(Concern):
+    """`ReadStore`."""
+
+    def __init__(self, access: Access) -> None:
+        super().__init__(access)
+        self._dialect = compose.Dialect(
+            tables=f"{quote_identifier(access.database.settings.schema)}.",
+            mark=lambda number: f"${number}",
+            member="{column} = ANY({mark})",
+            pack=list,
+        )
+
+    async def settled(self, ids: Sequence[WorkflowId]) -> Settled:
+        """See `perdure.ports.store.ReadStore.settled`."""
+        outcomes: list[Outcome] = []
+        missing: list[WorkflowId] = []
+        for row in await self._database.fetch("settled", *packed_list(list(dict.fromkeys(ids)))):
+            if row["missing"]:
+                missing.append(WorkflowId(row["workflow_uuid"]))
+            else:
+                outcomes.append(rows.outcome(row))
+        return Settled(tuple(outcomes), tuple(missing))
+
+    async def list_workflows(self, wanted: WorkflowFilter) -> list[WorkflowRow]:
+        """See `perdure.ports.store.ReadStore.list_workflows`."""
+        composed = compose.list_workflows(wanted, self._application, self._dialect)
+        found = await self._database.fetch_text(composed.text, *composed.parameters)
+        return [rows.workflow_row(row, with_payloads=wanted.with_payloads) for row in found]
+
+    async def now_ms(self) -> int:
+        """See `perdure.ports.store.ReadStore.now_ms`."""
+        (row,) = await self._database.fetch("now", self._database.offset_ms)
+        now_ms: int = row["now_ms"]
+        return now_ms

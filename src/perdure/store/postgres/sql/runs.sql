@@ -1,0 +1,264 @@
+-- The life of a run from its start to its end; claims are beside.
+
+-- fragment: held_lease
+-- The lease of a boot, kept from being taken until the statement is over. Whoever takes it locks
+-- it for update, and is waited for here.
+lease AS MATERIALIZED (
+    SELECT boot_id FROM {own}.leases
+    WHERE boot_id = ${arg} AND taken_at IS NULL
+    FOR KEY SHARE
+)
+
+-- fragment: starting
+-- $3 and $4 are the boot and executor id, $5 the clock's offset. The workflows to insert, from $8 to $28, and the steps that the parents of some of them record,
+-- from $29 to $39: `place` is the position of the child. `admitted` are those without a parent and
+-- those whose parent's run could be fenced; none if the lease is gone.
+{held_lease:3},
+clock AS MATERIALIZED (SELECT {now_ms:5} AS ms),
+new AS MATERIALIZED (
+    SELECT *
+    FROM ROWS FROM (
+        {texts:8}, {texts:9}, {texts:10}, {texts:11}, {texts:12}, {texts:13}, {texts:14},
+        {texts:15}, {texts:16}, {texts:17}, {numbers:18}, {texts:19}, {texts:20}, {numbers:21},
+        {numbers:22}, {numbers:23}, {texts:24}, {texts:25}, {texts:26}, {texts:27}, {texts:28}
+    ) WITH ORDINALITY AS new (
+        id, name, class_name, config_name, state, inputs, serialization,
+        version, creator, queue_name, priority, deduplication_id, partition_key, delay_ms,
+        timeout_ms, deadline_ms, parent_id, attributes, user_name, roles, assumed_role, place
+    )
+),
+callers AS MATERIALIZED (
+    SELECT *
+    FROM ROWS FROM (
+        {texts:29}, {texts:30}, {numbers:31}, {texts:32}, {texts:33}, {texts:34}, {texts:35},
+        {numbers:36}, {numbers:37}, {texts:38}, {numbers:39}
+    ) AS callers (
+        id, owner, step_id, name, output, error, child_id, started_at, completed_at,
+        serialization, place
+    )
+),
+{fenced:callers}
+
+-- fragment: insert_workflows
+-- Inserts what is admitted. $6 is the application, $7 the application id. Ids and deduplication
+-- ids are inserted in one order everywhere, so that two statements with the same never wait for
+-- each other in a circle.
+INSERT INTO {schema}.workflow_status (
+    workflow_uuid, status, name, class_name, config_name, executor_id,
+    application_version, application_name, application_id,
+    recovery_attempts, serialization, creator_xid, owner_xid,
+    queue_name, priority, deduplication_id, queue_partition_key, delay_until_epoch_ms,
+    workflow_timeout_ms, workflow_deadline_epoch_ms,
+    parent_workflow_id, attributes, authenticated_user, authenticated_roles, assumed_role,
+    created_at, updated_at
+)
+SELECT
+    id, state, name, class_name, config_name, $4,
+    version, $6::text, $7::text,
+    CASE state WHEN 'PENDING' THEN 1 ELSE 0 END, serialization, creator,
+    CASE state WHEN 'PENDING' THEN creator END,
+    queue_name, priority, deduplication_id, partition_key,
+    CASE WHEN state = 'DELAYED' AND delay_ms IS NOT NULL THEN {later:delay_ms}
+        WHEN state = 'DELAYED' THEN (SELECT ms FROM clock) END,
+    timeout_ms,
+    CASE WHEN state = 'PENDING' AND deadline_ms IS NULL AND timeout_ms IS NOT NULL
+        THEN {later:timeout_ms} ELSE deadline_ms END,
+    parent_id, attributes::jsonb, user_name, roles, assumed_role,
+    (SELECT ms FROM clock), (SELECT ms FROM clock)
+FROM admitted
+ORDER BY deduplication_id IS NULL, queue_name COLLATE "C", deduplication_id COLLATE "C",
+    id COLLATE "C"
+
+-- fragment: insert_inputs
+-- Stores inputs. Only for workflows just inserted, so what stands there was left by a deleted one.
+INSERT INTO {schema}.workflow_input (workflow_uuid, inputs, retention_timestamp)
+SELECT inserted.id, inserted.inputs, (SELECT ms FROM clock) FROM {arg} inserted
+ON CONFLICT (workflow_uuid) DO UPDATE
+SET inputs = EXCLUDED.inputs, retention_timestamp = EXCLUDED.retention_timestamp
+
+-- fragment: insert_callers
+-- Records the parents' steps for the children that were inserted. A step id that is taken fails
+-- the statement, so that a child never stands without its parent's step.
+INSERT INTO {schema}.operation_outputs (
+    workflow_uuid, function_id, function_name, output, error, child_workflow_id,
+    started_at_epoch_ms, completed_at_epoch_ms, serialization, application_name,
+    retention_timestamp
+)
+SELECT
+    callers.id, callers.step_id, callers.name, callers.output, callers.error, callers.child_id,
+    callers.started_at, callers.completed_at, callers.serialization, $6::text,
+    (SELECT ms FROM clock)
+FROM {arg} inserted
+JOIN callers ON callers.place = inserted.place
+
+-- name: start
+-- Inserts new workflows with their inputs and their parents' steps. An id that is taken fails the
+-- statement, which costs a fourth less than looking for one before each row. `held` says whether
+-- the lease stands; `places` is NULL if all were inserted, else says which.
+WITH {starting},
+admitted AS MATERIALIZED (
+    SELECT new.*
+    FROM new
+    LEFT JOIN callers ON callers.place = new.place
+    LEFT JOIN fenced ON fenced.id = callers.id AND fenced.owner = callers.owner
+    WHERE (callers.place IS NULL OR fenced.id IS NOT NULL) AND EXISTS (SELECT FROM lease)
+),
+workflows AS ({insert_workflows}),
+inputs AS ({insert_inputs:admitted}),
+steps AS ({insert_callers:admitted})
+SELECT
+    EXISTS (SELECT FROM lease) AS held,
+    CASE WHEN (SELECT count(*) FROM admitted) < (SELECT count(*) FROM new)
+        THEN ARRAY(SELECT place FROM admitted) END AS places;
+
+-- name: start_around
+-- The same around workflows whose id or deduplication id is taken and children whose parent has
+-- another step in their place.
+WITH {starting},
+admitted AS MATERIALIZED (
+    SELECT new.*
+    FROM new
+    LEFT JOIN callers ON callers.place = new.place
+    LEFT JOIN fenced ON fenced.id = callers.id AND fenced.owner = callers.owner
+    LEFT JOIN {schema}.operation_outputs taken
+        ON taken.workflow_uuid = callers.id AND taken.function_id = callers.step_id
+    WHERE (callers.place IS NULL OR (fenced.id IS NOT NULL AND taken.workflow_uuid IS NULL))
+        AND EXISTS (SELECT FROM lease)
+),
+workflows AS ({insert_workflows} ON CONFLICT DO NOTHING RETURNING workflow_uuid),
+written AS MATERIALIZED (
+    SELECT admitted.* FROM admitted JOIN workflows ON workflows.workflow_uuid = admitted.id
+),
+inputs AS ({insert_inputs:written}),
+steps AS ({insert_callers:written})
+SELECT
+    EXISTS (SELECT FROM lease) AS held,
+    CASE WHEN (SELECT count(*) FROM written) < (SELECT count(*) FROM new)
+        THEN ARRAY(SELECT place FROM written) END AS places;
+
+-- name: standing_workflows
+-- What stands against each of the given starts, in their order: the row under the id, else the
+-- holder of the deduplication id; whether the parent has a step in the child's place; and how the parent stands.
+SELECT
+    {standing_columns:w},
+    s.workflow_uuid IS NOT NULL AS step_stands,
+    parent.status AS parent_state, parent.owner_xid AS parent_owner
+FROM ROWS FROM (
+    {texts:3}, {texts:4}, {texts:5}, {texts:6}, {numbers:7}
+) WITH ORDINALITY AS asked (id, queue_name, deduplication_id, parent_id, step_id, place)
+LEFT JOIN {schema}.workflow_status same ON same.workflow_uuid = asked.id
+LEFT JOIN {schema}.workflow_status holder
+    ON holder.queue_name = asked.queue_name AND holder.deduplication_id = asked.deduplication_id
+LEFT JOIN {schema}.workflow_status w
+    ON w.workflow_uuid = COALESCE(same.workflow_uuid, holder.workflow_uuid)
+LEFT JOIN {schema}.operation_outputs s
+    ON s.workflow_uuid = asked.parent_id AND s.function_id = asked.step_id
+LEFT JOIN {schema}.workflow_status parent ON parent.workflow_uuid = asked.parent_id
+ORDER BY asked.place;
+
+-- name: finish
+-- Ends the runs it could fence and stores their outcomes, over what an earlier life of a run left.
+-- Endings without an outcome also leave the queue. `fenced` is NULL if all were.
+WITH clock AS MATERIALIZED (SELECT {now_ms:8} AS ms),
+asked AS MATERIALIZED (
+    SELECT *
+    FROM ROWS FROM ({texts:3}, {texts:4}, {texts:5}, {texts:6}, {texts:7})
+        AS asked (id, owner, state, output, error)
+),
+{fenced:asked},
+ended AS MATERIALIZED (
+    SELECT asked.*, asked.state IN ('SUCCESS', 'ERROR') AS with_outcome
+    FROM asked
+    JOIN fenced ON fenced.id = asked.id AND fenced.owner = asked.owner
+),
+runs_ended AS (
+    UPDATE {schema}.workflow_status w
+    SET status = ended.state,
+        owner_xid = NULL,
+        deduplication_id = NULL,
+        queue_name = CASE WHEN ended.with_outcome THEN w.queue_name END,
+        started_at_epoch_ms = CASE WHEN ended.with_outcome THEN w.started_at_epoch_ms END,
+        completed_at = (SELECT ms FROM clock),
+        updated_at = (SELECT ms FROM clock)
+    FROM ended
+    WHERE w.workflow_uuid = ended.id
+),
+outcomes AS (
+    INSERT INTO {schema}.workflow_output (workflow_uuid, output, error, retention_timestamp)
+    SELECT id, output, error, (SELECT ms FROM clock) FROM ended WHERE with_outcome
+    ON CONFLICT (workflow_uuid) DO UPDATE
+    SET output = EXCLUDED.output, error = EXCLUDED.error,
+        retention_timestamp = EXCLUDED.retention_timestamp
+)
+SELECT {unfenced} AS fenced;
+
+-- name: standing_outcomes
+-- How each of these workflows stands; those that do not exist are left out.
+SELECT
+    {outcome_columns:w}, w.owner_xid,
+    COALESCE(o.output, w.output) AS output, COALESCE(o.error, w.error) AS error
+FROM {schema}.workflow_status w
+LEFT JOIN {schema}.workflow_output o ON o.workflow_uuid = w.workflow_uuid
+WHERE w.workflow_uuid = ANY({list:3});
+
+-- name: release
+-- Gives the runs it could fence back to their queues, else to $8: DELAYED where a delay is given.
+-- `fenced` is NULL if all were.
+WITH clock AS MATERIALIZED (SELECT {now_ms:7} AS ms),
+asked AS MATERIALIZED (
+    SELECT *
+    FROM ROWS FROM ({texts:3}, {texts:4}, {numbers:5}, {numbers:6})
+        AS asked (id, owner, delay_ms, given_back)
+),
+{fenced:asked},
+released AS (
+    UPDATE {schema}.workflow_status w
+    SET status = CASE WHEN asked.delay_ms IS NULL THEN 'ENQUEUED' ELSE 'DELAYED' END,
+        delay_until_epoch_ms = CASE WHEN asked.delay_ms IS NULL THEN w.delay_until_epoch_ms
+            ELSE {later:delay_ms} END,
+        owner_xid = NULL,
+        started_at_epoch_ms = NULL,
+        queue_name = COALESCE(w.queue_name, $8::text),
+        recovery_attempts = GREATEST(COALESCE(w.recovery_attempts, 0) - asked.given_back, 0),
+        updated_at = (SELECT ms FROM clock)
+    FROM asked
+    JOIN fenced ON fenced.id = asked.id AND fenced.owner = asked.owner
+    WHERE w.workflow_uuid = asked.id
+)
+SELECT {unfenced} AS fenced;
+
+-- name: cancel
+-- Cancels every given workflow that has no outcome, waiting for their locks in the order of ids.
+WITH clock AS MATERIALIZED (SELECT {now_ms:4} AS ms),
+standing AS MATERIALIZED (
+    SELECT w.workflow_uuid
+    FROM {schema}.workflow_status w
+    WHERE w.workflow_uuid = ANY({list:3})
+        AND w.status NOT IN ('SUCCESS', 'ERROR')
+    ORDER BY w.workflow_uuid COLLATE "C"
+    FOR NO KEY UPDATE
+)
+UPDATE {schema}.workflow_status w
+SET status = 'CANCELLED',
+    owner_xid = NULL,
+    queue_name = NULL,
+    deduplication_id = NULL,
+    started_at_epoch_ms = NULL,
+    completed_at = (SELECT ms FROM clock),
+    updated_at = (SELECT ms FROM clock)
+FROM standing
+WHERE w.workflow_uuid = standing.workflow_uuid
+RETURNING w.workflow_uuid;
+
+-- name: lost_runs
+-- Of the given (id, owner), the ids whose row is not PENDING under that owner.
+SELECT asked.id AS workflow_uuid
+FROM ROWS FROM ({texts:3}, {texts:4}) AS asked (id, owner)
+LEFT JOIN {schema}.workflow_status w ON w.workflow_uuid = asked.id
+WHERE (w.status = 'PENDING' AND w.owner_xid = asked.owner) IS NOT TRUE;
+
+-- name: owned_runs
+-- Every PENDING row of an executor that has an owner.
+SELECT workflow_uuid, owner_xid
+FROM {schema}.workflow_status
+WHERE status = 'PENDING' AND executor_id = $1 AND owner_xid IS NOT NULL;

@@ -94,6 +94,7 @@ def connect_file(
                 patiently(lambda: _use_wal(driver), time.sleep, settings.busy_timeout_s)
             driver.execute(f"PRAGMA synchronous={settings.synchronous}")
             driver.execute("PRAGMA foreign_keys=ON")
+            driver.execute("PRAGMA temp_store=MEMORY")
         except BaseException:
             driver.close()
             raise

@@ -13,6 +13,7 @@ from perdure.model.lease import Beat, NewLease
 from perdure.model.workflow import WorkflowKey
 from perdure.store.sqlite import liveness
 from perdure.store.sqlite.concern import Access, packed
+from perdure.store.sqlite.connection import Connection
 from perdure.store.sqlite.instants import wall_clock_ms
 from perdure.store.sqlite.session import OwnSession, Session, SharedSession
 from perdure.store.sqlite.surroundings import Surroundings, suspects
@@ -128,17 +129,18 @@ class SqliteHeartbeatLink:
     async def _look(
         self, session: Session, queues: tuple[str, ...], keys: tuple[WorkflowKey, ...], version: str
     ) -> Surroundings:
-        unchanged = (await session.version(), queues, keys, version)
-        if self._seen is not None and unchanged[0] is not None and self._seen[0] == unchanged:
-            return self._seen[1]
         asked = {
             "application": self._access.application,
             "queues": packed(queues),
             "keys": packed(keys),
             "version": version,
         }
-        seen = await session.read(
-            lambda connection: Surroundings.read(connection, self._access.queries, asked)
-        )
-        self._seen = (unchanged, seen)
-        return seen
+
+        def work(connection: Connection) -> tuple[object, Surroundings]:
+            state = (session.version(connection), asked)
+            if self._seen is not None and self._seen[0] == state:
+                return self._seen
+            return state, Surroundings.read(connection, self._access.queries, asked)
+
+        self._seen = await session.read(work)
+        return self._seen[1]

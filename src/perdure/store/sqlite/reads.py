@@ -27,7 +27,7 @@ class Reads(Concern):
         def work(connection: Connection) -> Settled:
             outcomes: list[Outcome] = []
             missing: list[WorkflowId] = []
-            for row in connection.rows(self._queries["settled"], {"ids": packed(ids)}):
+            for row in connection.rows(self._queries["settled"], {"ids": packed(dict.fromkeys(ids))}):
                 if row["missing"]:
                     missing.append(WorkflowId(row["workflow_uuid"]))
                 else:

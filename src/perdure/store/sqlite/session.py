@@ -26,8 +26,8 @@ class Session(Protocol):
         """Do the work outside of any transaction."""
         ...
 
-    async def version(self) -> object:
-        """Changes whenever somebody else committed; None where that cannot be told."""
+    def version(self, connection: Connection) -> int:
+        """A number that changes whenever somebody else committed; asked while reading."""
         ...
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ class OwnSession:
                 patiently(lambda: driver.execute("BEGIN IMMEDIATE"), time.sleep, self._patience_s)
             try:
                 self._connection.set_deadline(self._timeout_s)
-                result = work(Transaction(self._connection, wall_clock_ms(self._clock)))
+                result = work(self._transaction())
                 driver.execute("COMMIT")
             finally:
                 if driver.in_transaction:
@@ -72,11 +72,13 @@ class OwnSession:
         with translating(self._what):
             return work(self._connection)
 
-    async def version(self) -> object:
+    def version(self, connection: Connection) -> int:
         """See `Session.version`."""
-        with translating(self._what):
-            found = self._connection.row("PRAGMA data_version")
-        return None if found is None else found[0]
+        number: int = connection.rows("PRAGMA data_version")[0][0]
+        return number
+
+    def _transaction(self) -> Transaction:
+        return Transaction(self._connection, wall_clock_ms(self._clock), careful=True)
 
     def close(self) -> None:
         """See `Session.close`."""
@@ -98,9 +100,9 @@ class SharedSession:
         """See `Session.read`."""
         return await self._database.read(work)
 
-    async def version(self) -> object:
+    def version(self, connection: Connection) -> int:
         """See `Session.version`."""
-        return None
+        return connection.driver.total_changes
 
     def close(self) -> None:
         """See `Session.close`."""

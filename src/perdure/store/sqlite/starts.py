@@ -10,7 +10,7 @@ from perdure.model.workflow import NewWorkflow, StandingWorkflow, Start
 from perdure.store import rows
 from perdure.store.sqlite.concern import Access, Concern
 from perdure.store.sqlite.instants import later
-from perdure.store.sqlite.steps import step_parameters
+from perdure.store.sqlite.steps import insert_steps, step_parameters
 from perdure.store.sqlite.transaction import Transaction
 
 StartAnswer = Answer[StandingWorkflow]
@@ -53,14 +53,8 @@ class _Batch:
         transaction.change_each(
             queries["insert_input"], [self._input(workflow) for workflow in workflows]
         )
-        callers = [
-            step_parameters(item.caller, self._application, transaction.now_ms)
-            for item in items
-            if item.caller is not None
-        ]
-        return not callers or (
-            transaction.change_each(queries["record_step"], callers) == len(callers)
-        )
+        callers = [item.caller for item in items if item.caller is not None]
+        return insert_steps(transaction, queries, callers, self._application)
 
     def single(self, item: Start) -> StartAnswer:
         found = self._found(item)

@@ -1,13 +1,13 @@
 """Recording steps and reading them back."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perdure.model.answer import LOST, MINE, WRITTEN, Answer, AnswerKind
 from perdure.model.ids import WorkflowId
 from perdure.model.workflow import Checkpoint, StepRow
 from perdure.store import rows
-from perdure.store.sqlite.concern import Concern
+from perdure.store.sqlite.concern import Concern, packed
 from perdure.store.sqlite.connection import Connection
 from perdure.store.sqlite.transaction import Transaction
 
@@ -22,20 +22,18 @@ class Steps(Concern):
 
     async def record(self, items: Sequence[Checkpoint]) -> list[Answer[StepRow]]:
         """See `perdure.ports.store.StepStore.record`."""
-        statement, standing = self._queries["record_step"], self._queries["standing_step"]
-        application = self._application
+        queries, application = self._queries, self._application
 
         def work(transaction: Transaction) -> list[Answer[StepRow]]:
-            now_ms = transaction.now_ms
-
             def together(batch: Sequence[Checkpoint]) -> bool:
-                parameters = [step_parameters(item, application, now_ms) for item in batch]
-                return transaction.change_each(statement, parameters) == len(batch)
+                return insert_steps(transaction, queries, batch, application)
 
             def single(item: Checkpoint) -> Answer[StepRow]:
-                if transaction.change(statement, step_parameters(item, application, now_ms)):
+                parameters = step_parameters(item, application, transaction.now_ms)
+                if transaction.change(queries["record_step"], parameters):
                     return WRITTEN
-                row = transaction.row(standing, (item.workflow_id, item.step_id))
+                standing = (item.workflow_id, item.step_id)
+                row = transaction.row(queries["standing_step"], standing)
                 if row is None:
                     return LOST
                 found = rows.step_row(row)
@@ -67,10 +65,26 @@ class Steps(Concern):
             last = steps[-1].step_id
 
 
-def _is_same(item: Checkpoint, found: StepRow) -> bool:
-    return found.name == item.name and found.completed_at_ms == item.completed_at_ms
+def insert_steps(
+    transaction: Transaction,
+    queries: Mapping[str, str],
+    items: Sequence[Checkpoint],
+    application: str,
+) -> bool:
+    """Write steps of owned runs together; False if any was not written, whatever the cause."""
+    if not items:
+        return True
+    fences = packed({(item.workflow_id, item.owner) for item in items})
+    if transaction.row(queries["lost_runs"], {"fences": fences}) is not None:
+        return False
+    parameters = [step_parameters(item, application, transaction.now_ms) for item in items]
+    return transaction.change_each(queries["insert_step"], parameters) == len(items)
 
 
 def step_parameters(item: Checkpoint, application: str, now_ms: int) -> tuple[Any, ...]:
     """The parameters of `record_step`: the item's fields in their order, then who and when."""
     return (*item, application, now_ms)
+
+
+def _is_same(item: Checkpoint, found: StepRow) -> bool:
+    return found.name == item.name and found.completed_at_ms == item.completed_at_ms

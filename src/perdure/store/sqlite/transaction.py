@@ -11,15 +11,21 @@ Item = TypeVar("Item")
 S = TypeVar("S")
 
 
+class Incomplete(Exception):
+    """Not every row of a batch could be written together: do it again, with care."""
+
+
 class Transaction:
     """A write transaction under way; `now_ms` is the database's clock, read once in it.
 
-    Nobody else writes while it lasts, so what it read stays true until it ends.
+    Nobody else writes while it lasts, so what it read stays true until it ends. A `careful` one
+    expects that rows of a batch have different answers.
     """
 
-    def __init__(self, connection: Connection, now_ms: int) -> None:
+    def __init__(self, connection: Connection, now_ms: int, *, careful: bool) -> None:
         self._driver = connection.driver
         self.now_ms = now_ms
+        self.careful = careful
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """Execute one statement and return all its rows."""
@@ -46,15 +52,13 @@ class Transaction:
     ) -> list[Answer[S]]:
         """Write a batch in as few statements as can be, and answer row by row only if need be.
 
-        `together` writes all items and says whether every row was written; if not, all it did is
-        undone and `single` writes and answers one item after the other.
+        `together` writes all items and says whether every row was written. If not, the whole
+        transaction is undone and done again with care, where `single` writes and answers one item
+        after the other. Undoing needs no savepoint then, and a savepoint is dear: every page that
+        a batch changes would be copied once more.
         """
-        if len(items) > 1:
-            self._driver.execute("SAVEPOINT batch")
-            complete = together(items)
-            if not complete:
-                self._driver.execute("ROLLBACK TO batch")
-            self._driver.execute("RELEASE batch")
-            if complete:
-                return [WRITTEN] * len(items)
+        if len(items) > 1 and not self.careful:
+            if not together(items):
+                raise Incomplete
+            return [WRITTEN] * len(items)
         return [single(item) for item in items]

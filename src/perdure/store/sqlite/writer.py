@@ -1,9 +1,9 @@
 """The one thread that writes: what waits at the same moment becomes one transaction.
 
 While a commit is on its way to the disk, jobs of all kinds and callers gather; the next
-transaction takes all of them, so a lone job pays one commit and many pay hardly more. Each job
-stands behind a savepoint of its own: one that fails is undone alone. Answers go back to the loops
-of the callers after the commit, in one hop per loop.
+transaction takes all of them, so a lone job pays one commit and many pay hardly more. If one of
+them fails, all are undone and done again, each behind a savepoint, so that it fails alone. Answers
+go back to the loops of the callers after the commit, in one hop per loop.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from perdure.store.sqlite.connection import Connection, patiently
 from perdure.store.sqlite.failures import translated
 from perdure.store.sqlite.instants import wall_clock_ms
 from perdure.store.sqlite.settings import SqliteSettings
-from perdure.store.sqlite.transaction import Transaction
+from perdure.store.sqlite.transaction import Incomplete, Transaction
 from perdure.store.sqlite.turnstile import Turnstile
 
 T = TypeVar("T")
@@ -136,44 +136,62 @@ class Writer:
             _deliver(jobs)
 
     def _commit(self, jobs: list[Job[Any]]) -> None:
-        while jobs:
-            try:
-                self._begin()
-                broken = self._execute(jobs)
-                if broken is None:
-                    self._patiently("COMMIT")
-                    return
-            except (sqlite3.Error, DatabaseUnavailable) as error:
-                self._fail(jobs, error)
-                return
-            # The database undid the whole transaction because of that job: the others again.
-            jobs = [job for job in jobs if job is not broken and job.error is None]
+        """Do the jobs in one transaction; if one of them fails, again with care."""
+        try:
+            if jobs and not self._together(jobs):
+                self._one_by_one(jobs)
+        except (sqlite3.Error, DatabaseUnavailable) as error:
+            self._fail(jobs, error)
 
-    def _begin(self) -> None:
+    def _together(self, jobs: Sequence[Job[Any]]) -> bool:
+        transaction = self._begin(careful=False)
+        for job in jobs:
+            self._do(job, transaction)
+            if job.error is not None:
+                self._undo()
+                # A lone job's failure is its answer.
+                return len(jobs) == 1 and not isinstance(job.error, Incomplete)
+        self._patiently("COMMIT")
+        return True
+
+    def _one_by_one(self, jobs: list[Job[Any]]) -> None:
+        """Do every job behind a savepoint, so that one that fails is undone alone."""
+        while jobs:
+            transaction = self._begin(careful=True)
+            broken = self._behind_savepoints(jobs, transaction)
+            if broken is None:
+                self._patiently("COMMIT")
+                return
+            # The database gave the whole transaction up because of that job: the others again.
+            jobs = [job for job in jobs if job is not broken]
+
+    def _behind_savepoints(
+        self, jobs: Sequence[Job[Any]], transaction: Transaction
+    ) -> Job[Any] | None:
+        driver = self._connection.driver
+        for job in jobs:
+            driver.execute("SAVEPOINT job")
+            self._do(job, transaction)
+            if not driver.in_transaction:
+                return job
+            if job.error is not None:
+                driver.execute("ROLLBACK TO job")
+            driver.execute("RELEASE job")
+        return None
+
+    def _begin(self, *, careful: bool) -> Transaction:
         turn = self._turnstile.passing(self._pause) if self._turnstile else nullcontext()
         with turn:
             self._patiently("BEGIN IMMEDIATE")
+        return Transaction(self._connection, wall_clock_ms(self._clock), careful=careful)
 
-    def _execute(self, jobs: Sequence[Job[Any]]) -> Job[Any] | None:
-        """Do every job; the one that made the database give up the transaction, if any."""
-        now_ms = wall_clock_ms(self._clock)
-        driver = self._connection.driver
-        alone = len(jobs) == 1
-        transaction = Transaction(self._connection, now_ms)
-        for job in jobs:
-            if not alone:
-                driver.execute("SAVEPOINT job")
-            self._do(job, transaction)
-            if job.error is not None:
-                if not driver.in_transaction:
-                    return job
-                driver.execute("ROLLBACK" if alone else "ROLLBACK TO job")
-            if not alone:
-                driver.execute("RELEASE job")
-        return jobs[0] if alone and jobs[0].error is not None else None
+    def _undo(self) -> None:
+        if self._connection.driver.in_transaction:
+            self._connection.driver.rollback()
 
     def _do(self, job: Job[Any], subject: Transaction | Connection) -> None:
         self._connection.set_deadline(self._settings.statement_timeout_s)
+        job.error = None
         try:
             job.result = job.work(subject)
         except BaseException as error:  # noqa: BLE001 - it belongs to the caller
@@ -181,8 +199,7 @@ class Writer:
         self._connection.set_deadline(None)
 
     def _fail(self, jobs: Sequence[Job[Any]], error: BaseException) -> None:
-        if self._connection.driver.in_transaction:
-            self._connection.driver.rollback()
+        self._undo()
         for job in jobs:
             if job.error is None:
                 job.error = self._translated(error)

@@ -14,6 +14,16 @@ WHERE EXISTS (
 )
 ON CONFLICT DO NOTHING;
 
+-- name: insert_step
+-- Inserts one step row of a run that was found owned in the same transaction, if its id is free.
+-- Cheaper for each row of a batch than checking the run with it.
+INSERT INTO operation_outputs (
+    workflow_uuid, function_id, function_name, output, error, child_workflow_id,
+    started_at_epoch_ms, completed_at_epoch_ms, serialization,
+    application_name, retention_timestamp
+) VALUES (?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+ON CONFLICT DO NOTHING;
+
 -- name: standing_step
 -- The row under a step id.
 SELECT {step_columns} FROM operation_outputs WHERE workflow_uuid = ?1 AND function_id = ?2;

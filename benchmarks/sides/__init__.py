@@ -1,0 +1,1 @@
+"""One program per side; each answers a question by printing one JSON object."""

@@ -3,6 +3,7 @@
 from perdure.api.concurrency import gather
 from perdure.api.engine import Engine
 from perdure.api.handle import WorkflowHandle
+from perdure.api.logs import ContextFilter
 from perdure.api.step import run_step, step
 from perdure.api.timers import sleep
 from perdure.api.workflow import IdPolicy, workflow
@@ -31,6 +32,7 @@ __all__ = [
     "AwaitedWorkflowCancelled",
     "CancellationToken",
     "ConfigurationError",
+    "ContextFilter",
     "ControlSignal",
     "DatabaseError",
     "Engine",

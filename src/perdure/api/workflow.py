@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import logging
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import datetime
@@ -40,10 +41,18 @@ from perdure.model.answer import Answer, AnswerKind
 from perdure.model.ids import WorkflowId
 from perdure.model.status import WorkflowState
 from perdure.model.wire import PORTABLE_JSON
-from perdure.model.workflow import NewWorkflow, StandingWorkflow, StepRow, WorkflowKey
+from perdure.model.workflow import (
+    NewWorkflow,
+    StandingWorkflow,
+    StepRow,
+    WorkflowFilter,
+    WorkflowKey,
+)
 
 if TYPE_CHECKING:
     from perdure.api.engine import Engine
+
+log = logging.getLogger("perdure")
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -185,13 +194,14 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
         workflow_id = self._options.workflow_id or kernel.ids.workflow_id()
         launch = self._launch(workflow_id, None)
         entry = await kernel.launcher.submit(launch)
-        return self._handle_for(await entry.future, workflow_id)
+        return await self._handle_for(await entry.future, launch.row)
 
     async def perform(self, run: Run) -> WorkflowHandle[R]:
         """Write the child's row together with this step's, or join the workflow of that id."""
         workflow_id = self._options.workflow_id or child_id(run.workflow_id, self.known_id)
         caller = self.checkpoint(run, run.kernel.time.now_ms(), child=workflow_id)
-        entry = await run.kernel.launcher.submit(self._launch(workflow_id, run), caller)
+        launch = self._launch(workflow_id, run)
+        entry = await run.kernel.launcher.submit(launch, caller)
         try:
             answer = await entry.future
         except DatabaseError as error:
@@ -204,10 +214,10 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
         if answer.kind is AnswerKind.CONFLICT:
             if answer.standing is None:
                 raise run.disagree(self.known_id, self.name, None)
-            handle = self._handle_for(answer, workflow_id)
+            handle = await self._handle_for(answer, launch.row)
             standing = await run.kernel.journal.record(run, caller)
             return handle if standing is None else await self.replay(run, standing)
-        return self._handle_for(answer, workflow_id)
+        return await self._handle_for(answer, launch.row)
 
     async def replay(self, run: Run, row: StepRow) -> WorkflowHandle[R]:
         """The child that was started then."""
@@ -241,13 +251,28 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
         )
         return Launch(row, self._definition, args, kwargs)
 
-    def _handle_for(
-        self, answer: Answer[StandingWorkflow], workflow_id: WorkflowId
+    async def _handle_for(
+        self, answer: Answer[StandingWorkflow], row: NewWorkflow
     ) -> WorkflowHandle[R]:
-        if answer.standing is not None:
+        if answer.kind is AnswerKind.CONFLICT and answer.standing is not None:
             reject = self._options.id_policy is IdPolicy.REJECT
             check_joinable(self._definition.key, answer.standing, reject=reject)
-        return self._handle(workflow_id, must_exist=True)
+            await self._compare_arguments(row)
+        return self._handle(row.workflow_id, must_exist=True)
+
+    async def _compare_arguments(self, row: NewWorkflow) -> None:
+        """An id names one workflow: joining it with other arguments is allowed, and said."""
+        kernel = self._kernel
+        wanted = WorkflowFilter(ids=(row.workflow_id,), with_payloads=True)
+        standing = await kernel.retry(
+            lambda: kernel.store.list_workflows(wanted), "reading the workflow that was joined"
+        )
+        if standing and standing[0].inputs not in (None, row.inputs):
+            log.warning(
+                "workflow %s exists with other arguments than this start has; it is joined and "
+                "this start's arguments are not used (id_policy=IdPolicy.REJECT refuses instead)",
+                row.workflow_id,
+            )
 
     def _handle(self, workflow_id: WorkflowId, *, must_exist: bool) -> WorkflowHandle[R]:
         codec = self._kernel.registry.codecs(self._definition).result

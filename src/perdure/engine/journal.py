@@ -5,7 +5,7 @@ a `DurableCall` that says how it performs, replays, and what it means where noth
 """
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from perdure.engine.committer import Entry, Lane, Retry
@@ -75,17 +75,24 @@ class Journal:
         return standing
 
     async def lose(self, run: Run) -> NoReturn:
-        """The run's row is not ours any more: find out why, and end the execution by it."""
-        if run.signal is None:
-            settled = await self._retry(
-                lambda: self._store.settled([run.workflow_id]), "asking why a run was lost"
-            )
-            states = {outcome.state for outcome in settled.outcomes}
-            cancelled = WorkflowState.CANCELLED in states
-            kind = WorkflowCancelled if cancelled else RunLost
+        """The run's row is not ours any more: end the execution, and raise by what."""
+        await self.stop_lost([run])
+        raise run.signal or RunLost(run.workflow_id)
+
+    async def stop_lost(self, runs: Sequence[Run]) -> None:
+        """Find out why these runs' rows are not ours any more, and end the executions by it."""
+        ids = [run.workflow_id for run in runs if run.signal is None]
+        if not ids:
+            return
+        settled = await self._retry(lambda: self._store.settled(ids), "asking why runs were lost")
+        cancelled = {
+            outcome.workflow_id
+            for outcome in settled.outcomes
+            if outcome.state is WorkflowState.CANCELLED
+        }
+        for run in runs:
+            kind = WorkflowCancelled if run.workflow_id in cancelled else RunLost
             run.stop(kind(run.workflow_id))
-        run.check()
-        raise AssertionError("a stopped run always has a signal")
 
 
 def await_later(run: Run, entry: Entry[Any, Any]) -> None:

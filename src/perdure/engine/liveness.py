@@ -25,6 +25,8 @@ from perdure.ports.store.leases import HeartbeatLink
 
 log = logging.getLogger("perdure")
 
+_LONGEST_GOODBYE_S = 5.0
+
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
@@ -99,7 +101,8 @@ class Heartbeat:
             return
         if self._thread_loop is not None and not self._thread_loop.is_closed():
             self._thread_loop.call_soon_threadsafe(self._stopping.set)
-        await asyncio.get_running_loop().run_in_executor(None, thread.join)
+        # A heartbeat that hangs on a dead network must not hold up a shutdown; the lease runs out.
+        await asyncio.get_running_loop().run_in_executor(None, thread.join, _LONGEST_GOODBYE_S)
 
     def _main(self, first: "asyncio.Future[None]") -> None:
         try:

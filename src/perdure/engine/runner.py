@@ -66,11 +66,14 @@ class Runner:
         if previous is not None:
             previous.stop(RunLost(run.workflow_id), now=True)
         self.runs[run.workflow_id] = run
+        if deadline_left_s is not None:
+            if deadline_left_s <= 0:
+                run.expiry = self._tasks.spawn(self._expire_unbegun(run))
+                return
+            loop = asyncio.get_running_loop()
+            run.deadline_timer = loop.call_later(deadline_left_s, self._expire, run)
         run.task = self._tasks.spawn(self._execute(run, definition, args, kwargs))
         run.root.task = run.task
-        if deadline_left_s is not None:
-            loop = asyncio.get_running_loop()
-            run.deadline_timer = loop.call_later(max(deadline_left_s, 0), self._expire, run)
 
     def refuse(self, run: Run, error: Exception) -> None:
         """End a claimed run whose body could not begin."""
@@ -113,6 +116,8 @@ class Runner:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> None:
+        # Set here as well: an eager task runs before whoever spawns it gets to see it.
+        run.task = run.root.task = asyncio.current_task()
         PLACE.set(run.root)
         error: BaseException | None = None
         value: Any = None
@@ -123,8 +128,11 @@ class Runner:
         try:
             await self._end(run, definition, value, error)
         finally:
-            if self.runs.get(run.workflow_id) is run:
-                del self.runs[run.workflow_id]
+            self._forget(run)
+
+    def _forget(self, run: Run) -> None:
+        if self.runs.get(run.workflow_id) is run:
+            del self.runs[run.workflow_id]
 
     async def _end(
         self, run: Run, definition: WorkflowDefinition, value: Any, error: BaseException | None
@@ -204,8 +212,7 @@ class Runner:
         """The row is somebody else's by now: whoever waits here asks the database instead."""
         if isinstance(signal, RunLost):
             log.info("%s; this execution stopped", signal)
-        if self.runs.get(run.workflow_id) is run:
-            del self.runs[run.workflow_id]
+        self._forget(run)
         self._waiter.wake()
 
     async def _release(self, run: Run, error: BaseException, *, counted: bool) -> None:
@@ -230,6 +237,14 @@ class Runner:
     def _expire(self, run: Run) -> None:
         if run.task is not None:
             run.expiry = self._tasks.spawn(self._cancel_expired(run))
+
+    async def _expire_unbegun(self, run: Run) -> None:
+        try:
+            await self._cancel_expired(run)
+        except DatabaseError as trouble:
+            log.warning("workflow %s stays as it is: %s", run.workflow_id, trouble)
+        finally:
+            self._forget(run)
 
     async def _cancel_expired(self, run: Run) -> None:
         """The deadline passed: the only durable cancellation the engine makes by itself."""

@@ -7,10 +7,8 @@ from perdure.engine.committer import Lane, Retry
 from perdure.engine.dispatcher import Dispatcher
 from perdure.engine.identity import Identity
 from perdure.engine.journal import Journal
-from perdure.engine.run import Run
 from perdure.engine.runner import Runner
 from perdure.engine.services import Loop, Tasks
-from perdure.errors import ControlSignal
 from perdure.logic.liveness import Judge, Rhythm
 from perdure.model.answer import Answer
 from perdure.model.ids import ExecutorId
@@ -94,17 +92,9 @@ class OwnershipPoll(Loop):
         if runs:
             fences = [Fence(run.workflow_id, run.owner) for run in runs.values()]
             lost = await self._retry(lambda: self._store.lost(fences), "asking for lost runs")
-            for workflow_id in lost:
-                run = self._runner.runs.get(workflow_id)
-                if run is not None and run is runs[workflow_id] and run.task is not None:
-                    await self._tell(run)
+            gone = [runs[workflow_id] for workflow_id in lost]
+            await self._journal.stop_lost([run for run in gone if run.task is not None])
         return OWNERSHIP_POLL_S
-
-    async def _tell(self, run: Run) -> None:
-        try:
-            await self._journal.lose(run)
-        except ControlSignal:
-            return
 
 
 class SelfCheck(Loop):
@@ -139,7 +129,8 @@ class SelfCheck(Loop):
                     "workflow %s is in this process's name but nothing runs it: given back",
                     fence.workflow_id,
                 )
-                self._releases.submit(Release(*fence, delay_ms=None, give_back=False))
+                release = Release(*fence, delay_ms=None, give_back=False)
+                self._releases.submit(release).future.add_done_callback(_looked_at)
             self._strays = strays
         return self._period_s
 
@@ -160,3 +151,9 @@ def feed(beat: Beat, at_s: float, takeovers: Takeovers, dispatcher: Dispatcher) 
         dispatcher.wake()
     if beat.next_due_ms is not None:
         dispatcher.wake_at((beat.next_due_ms - beat.now_ms) / 1000)
+
+
+def _looked_at(future: "asyncio.Future[Answer[Outcome]]") -> None:
+    """A release that fails is tried again at the next check."""
+    if not future.cancelled():
+        future.exception()

@@ -1,0 +1,284 @@
+"""Engines under test: started on each kind of store, looked at from behind their backs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any
+
+import pytest
+
+from perdure import Engine, WorkflowHandle, WorkflowState
+from perdure.api import engine as engine_module
+from perdure.api.workflow import Workflow
+from perdure.model.wire import INTERNAL_QUEUE
+from perdure.ports.clock import Clock
+from perdure.ports.store import Store
+from tests.support.backdoor import (
+    Backdoor,
+    MemoryBackdoor,
+    PostgresBackdoor,
+    Row,
+    SqliteBackdoor,
+    connect_file,
+)
+
+from tests.support.leaps import LeapClock, SteadyIds
+from tests.support.waiting import eventually
+from tests.support.watched import WatchedStore
+
+SQLITE_PREFIX = "sqlite:///"
+
+Found = list[Row]
+
+
+class Lab:
+    """A database, the engines a test starts on it, and a way in behind their backs.
+
+    Engines beat fast and stop without grace. Time is real, plus what `clock` is told to leap over.
+    Every store is wrapped in a `WatchedStore`; the newest one is `store`.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.kind = "postgres" if url.startswith("postgres") else url.split(":", maxsplit=1)[0]
+        self.clock = LeapClock()
+        self.ids = SteadyIds()
+        self.engines: list[Engine] = []
+        self.stores: list[WatchedStore] = []
+        self._backdoor: Backdoor | None = None
+
+    @property
+    def store(self) -> WatchedStore:
+        """The store of the engine started last."""
+        return self.stores[-1]
+
+    @property
+    def engine(self) -> Engine:
+        """The engine started last."""
+        return self.engines[-1]
+
+    def built(self, *workflows: Workflow[..., Any], **options: Any) -> Engine:
+        """An engine that runs these workflows, not started yet."""
+        settings: dict[str, Any] = {
+            "heartbeat": 0.1,
+            "grace": 0.0,
+            "clock": self.clock,
+            "ids": self.ids,
+            **options,
+        }
+        engine = Engine(self.url, workflows=workflows, **settings)
+        self.engines.append(engine)
+        return engine
+
+    async def start(self, *workflows: Workflow[..., Any], **options: Any) -> Engine:
+        """The same, started; it is stopped at the end of the test."""
+        engine = self.built(*workflows, **options)
+        await engine.start()
+        return engine
+
+    def wrap(self, store: Store) -> WatchedStore:
+        """Watch a store that an engine is about to use."""
+        self.stores.append(WatchedStore(store))
+        return self.stores[-1]
+
+    @property
+    def backdoor(self) -> Backdoor:
+        """Plain SQL on the database."""
+        if self._backdoor is None:
+            if self.kind == "postgres":
+                self._backdoor = PostgresBackdoor(self.url, ("dbos", "perdure"))
+            elif self.kind == "sqlite":
+                path = self.url.removeprefix(SQLITE_PREFIX)
+                self._backdoor = SqliteBackdoor(lambda: connect_file(path))
+            else:
+                self._backdoor = MemoryBackdoor(lambda: self.stores[0].inner)
+        return self._backdoor
+
+    async def close(self) -> None:
+        """Stop what was started and give every connection up."""
+        for engine in reversed(self.engines):
+            await engine.stop()
+        if self._backdoor is not None:
+            await self._backdoor.close()
+
+    async def rows(self, sql: str, *args: Any) -> Found:
+        """What the query returns."""
+        return await self.backdoor.rows(sql, *args)
+
+    async def find(self, workflow_id: str) -> Row | None:
+        """The workflow's row, every column of it, or None."""
+        found = await self.rows(
+            "SELECT * FROM workflow_status WHERE workflow_uuid = ?", workflow_id
+        )
+        return found[0] if found else None
+
+    async def status(self, workflow_id: str) -> Row:
+        """The workflow's row, every column of it."""
+        row = await self.find(workflow_id)
+        assert row is not None, f"{workflow_id} has no row"
+        return row
+
+    async def state(self, workflow_id: str) -> str:
+        """The workflow's status word."""
+        return str((await self.status(workflow_id))["status"])
+
+    async def count(self) -> int:
+        """How many workflows have a row."""
+        return int((await self.rows("SELECT count(*) AS n FROM workflow_status"))[0]["n"])
+
+    async def steps(self, workflow_id: str) -> Found:
+        """The workflow's step rows in order, every column of them."""
+        return await self.rows(
+            "SELECT * FROM operation_outputs WHERE workflow_uuid = ? ORDER BY function_id",
+            workflow_id,
+        )
+
+    async def history(self, workflow_id: str) -> list[tuple[int, str]]:
+        """The ids and names of the workflow's recorded steps."""
+        return [(row["function_id"], row["function_name"]) for row in await self.steps(workflow_id)]
+
+    async def input(self, workflow_id: str) -> str | None:
+        """The stored text of the workflow's arguments."""
+        return await self._payload("workflow_input", "inputs", workflow_id)
+
+    async def output(self, workflow_id: str) -> str | None:
+        """The stored text of the workflow's result."""
+        return await self._payload("workflow_output", "output", workflow_id)
+
+    async def error(self, workflow_id: str) -> dict[str, Any] | None:
+        """The stored envelope of the workflow's error."""
+        text = await self._payload("workflow_output", "error", workflow_id)
+        return None if text is None else dict(json.loads(text))
+
+    async def _payload(self, table: str, column: str, workflow_id: str) -> str | None:
+        found = await self.rows(
+            f"SELECT {column} AS text FROM {table} WHERE workflow_uuid = ?", workflow_id
+        )
+        return found[0]["text"] if found else None
+
+    async def until(self, workflow_id: str, *states: WorkflowState) -> Row:
+        """The workflow's row once it is in one of the states, by default a terminal one."""
+
+        async def arrived() -> bool:
+            row = await self.find(workflow_id)
+            state = WorkflowState(row["status"]) if row else None
+            return state in states if states else state is not None and state.is_terminal
+
+        await eventually(arrived)
+        return await self.status(workflow_id)
+
+    async def hand_back(self, workflow_id: str) -> None:
+        """Make the row claimable, as a takeover from a dead process (and a rewind) leaves it."""
+        await self.backdoor.run(
+            "UPDATE workflow_status SET status = 'ENQUEUED', owner_xid = NULL,"
+            " started_at_epoch_ms = NULL, completed_at = NULL,"
+            " queue_name = COALESCE(queue_name, ?) WHERE workflow_uuid = ?",
+            INTERNAL_QUEUE,
+            workflow_id,
+        )
+        await self.backdoor.run("DELETE FROM workflow_output WHERE workflow_uuid = ?", workflow_id)
+
+    async def rerun(self, workflow_id: str) -> Row:
+        """Let the workflow be claimed and executed again on its history, up to its end."""
+        attempts = (await self.status(workflow_id))["recovery_attempts"]
+        await self.hand_back(workflow_id)
+
+        async def ended() -> bool:
+            row = await self.status(workflow_id)
+            over = row["status"] in TERMINAL or row["status"] == "DELAYED"
+            return over and row["recovery_attempts"] > attempts
+
+        await eventually(ended)
+        return await self.status(workflow_id)
+
+    async def cut(self, workflow_id: str, step_id: int) -> None:
+        """Forget the steps from that id on."""
+        await self.backdoor.run(
+            "DELETE FROM operation_outputs WHERE workflow_uuid = ? AND function_id >= ?",
+            workflow_id,
+            step_id,
+        )
+
+    async def rename_step(self, workflow_id: str, step_id: int, name: str) -> None:
+        """Make a recorded step look as if other code had recorded it."""
+        await self.backdoor.run(
+            "UPDATE operation_outputs SET function_name = ?"
+            " WHERE workflow_uuid = ? AND function_id = ?",
+            name,
+            workflow_id,
+            step_id,
+        )
+
+    async def until_asleep(self, at_least: float) -> None:
+        """Wait until somebody sleeps on the clock for at least that many seconds."""
+        await eventually(lambda: self.clock.sleepers(at_least))
+
+    async def until_nothing_runs(self) -> None:
+        """Wait until the newest engine executes nothing."""
+        runs = self.engine.kernel.runner.runs
+        await eventually(lambda: not runs)
+
+    async def cancel_elsewhere(self, workflow_id: str) -> None:
+        """Cancel the row as another process would."""
+        await self.backdoor.run(
+            "UPDATE workflow_status SET status = 'CANCELLED', owner_xid = NULL, queue_name = NULL,"
+            " started_at_epoch_ms = NULL WHERE workflow_uuid = ?",
+            workflow_id,
+        )
+
+
+TERMINAL = {"SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"}
+
+
+async def open_lab(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lab]:
+    """A lab on that database; whatever it started is stopped at the end."""
+    lab = Lab(url)
+    build: Callable[[Any, Clock], Store] = engine_module.build_store
+    monkeypatch.setattr(
+        engine_module, "build_store", lambda config, clock: lab.wrap(build(config, clock))
+    )
+    try:
+        yield lab
+    finally:
+        await lab.close()
+
+
+@pytest.fixture
+async def lab(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lab]:
+    """A lab on each kind of store."""
+    async for each in open_lab(database_url, monkeypatch):
+        yield each
+
+
+@pytest.fixture
+async def shared_lab(
+    shared_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Lab]:
+    """A lab on each store that outlives an engine and that several can share."""
+    async for each in open_lab(shared_database_url, monkeypatch):
+        yield each
+
+
+@pytest.fixture
+async def memory_lab(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lab]:
+    """A lab in memory, for what does not depend on the store."""
+    async for each in open_lab("memory:", monkeypatch):
+        yield each
+
+
+def handles(*given: WorkflowHandle[Any]) -> list[str]:
+    """The ids the handles refer to."""
+    return [handle.workflow_id for handle in given]
+
+
+async def settle(turns: int = 5) -> None:
+    """Let everything that is ready on the loop run."""
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+
+def names(history: Iterable[tuple[int, str]]) -> list[str]:
+    """The names in a history."""
+    return [name for _, name in history]

@@ -1,0 +1,73 @@
+"""Time that a test lets pass, and randomness that it can count on."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+from perdure.engine.system import SystemIds
+
+
+@dataclass(eq=False, slots=True)
+class Sleeper:
+    """Somebody who waits on the clock."""
+
+    seconds: float
+    until: float
+    woken: asyncio.Event
+
+
+class LeapClock:
+    """The real clock, plus what a test lets pass at once.
+
+    Sleepers wake as soon as their time has come, whether it passed or was leapt over.
+    """
+
+    def __init__(self) -> None:
+        self._ahead_s = 0.0
+        self._sleepers: list[Sleeper] = []
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        """Seconds, leaps included."""
+        return time.monotonic() + self._ahead_s
+
+    def offset_ms(self) -> int:
+        """What is added to the database's clock."""
+        return round(self._ahead_s * 1000)
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait until that much time has passed or was leapt over."""
+        self.slept.append(seconds)
+        if seconds <= 0:
+            await asyncio.sleep(0)
+            return
+        sleeper = Sleeper(seconds, self.monotonic() + seconds, asyncio.Event())
+        self._sleepers.append(sleeper)
+        try:
+            async with asyncio.timeout(seconds):
+                await sleeper.woken.wait()
+        except TimeoutError:
+            return
+        finally:
+            self._sleepers.remove(sleeper)
+
+    def leap(self, seconds: float) -> None:
+        """Let that much time pass at once."""
+        self._ahead_s += seconds
+        for sleeper in self._sleepers:
+            if sleeper.until <= self.monotonic():
+                sleeper.woken.set()
+
+    def sleepers(self, at_least: float = 0.0) -> list[float]:
+        """The durations of those who asked for at least that many seconds and still wait."""
+        return [each.seconds for each in self._sleepers if each.seconds >= at_least]
+
+
+class SteadyIds(SystemIds):
+    """Random identities; jitter that leaves every back-off as it is."""
+
+    def jitter(self) -> float:
+        """Always one."""
+        return 1.0

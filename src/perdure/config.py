@@ -69,10 +69,11 @@ class EngineConfig:
             value = getattr(self, setting)
             if not isinstance(value, int) or value < 1:
                 raise ConfigurationError(f"{setting}={value!r}: it must be a whole number above 0")
-        heartbeat = seconds_of(self.heartbeat, "heartbeat", zero=False)
-        lease = seconds_of(self.lease, "lease", zero=False)
-        seconds_of(self.stall, "stall", zero=False)
-        seconds_of(self.grace, "grace")
+        refused = ConfigurationError
+        heartbeat = seconds_of(self.heartbeat, "heartbeat", zero=False, error=refused)
+        lease = seconds_of(self.lease, "lease", zero=False, error=refused)
+        seconds_of(self.stall, "stall", zero=False, error=refused)
+        seconds_of(self.grace, "grace", error=refused)
         if lease < 3 * heartbeat:
             raise ConfigurationError(
                 f"lease={lease:g} s must be at least three heartbeats of {heartbeat:g} s"

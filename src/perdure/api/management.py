@@ -4,6 +4,7 @@ import builtins
 from collections.abc import Sequence
 from typing import TypedDict, Unpack
 
+from perdure.api.options import refuse_unknown
 from perdure.engine.committer import Retry
 from perdure.errors import InvalidArgument, WorkflowNotFound
 from perdure.model.ids import WorkflowId
@@ -62,6 +63,7 @@ class Workflows:
 
 def filter_of(options: ListOptions) -> WorkflowFilter:
     """The filter of a listing; raises `InvalidArgument` naming the wrong option."""
+    refuse_unknown(options, ListOptions, InvalidArgument)
     limit = options.get("limit", 100)
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
         raise InvalidArgument(f"limit={limit!r}: it must be a whole number above 0")

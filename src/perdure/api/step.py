@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
+from perdure.api.options import refuse_unknown
 from perdure.engine.context import PLACE, StepScope
 from perdure.engine.journal import DurableCall
 from perdure.engine.registry import DECORATED
@@ -317,6 +318,7 @@ def run_step(
 
 def policy_of(options: StepOptions) -> StepPolicy:
     """The options, checked; raises `ConfigurationError` naming the wrong one."""
+    refuse_unknown(options, StepOptions, ConfigurationError)
     attempts = options.get("max_attempts", 1)
     if not isinstance(attempts, int) or isinstance(attempts, bool) or attempts < 1:
         raise ConfigurationError(
@@ -325,19 +327,26 @@ def policy_of(options: StepOptions) -> StepPolicy:
     rate = options.get("backoff_rate", 2.0)
     if not isinstance(rate, (int, float)) or not rate >= 0:
         raise ConfigurationError(f"backoff_rate={rate!r}: it must be a number not below 0")
+    retry_if = options.get("retry_if")
+    if retry_if is not None and not callable(retry_if):
+        raise ConfigurationError(f"retry_if={retry_if!r}: it must be a function of the error")
     timeout = options.get("timeout")
     return StepPolicy(
         max_attempts=attempts,
         backoff=Backoff(
-            first_s=seconds_of(options.get("interval", 1.0), "interval"),
+            first_s=_seconds(options.get("interval", 1.0), "interval"),
             rate=rate,
-            cap_s=seconds_of(options.get("max_interval", 3600.0), "max_interval"),
+            cap_s=_seconds(options.get("max_interval", 3600.0), "max_interval"),
         ),
         jitter=options.get("jitter", True),
-        retry_if=options.get("retry_if"),
-        timeout_s=None if timeout is None else seconds_of(timeout, "timeout", zero=False),
+        retry_if=retry_if,
+        timeout_s=None if timeout is None else _seconds(timeout, "timeout", zero=False),
         preemptible=options.get("preemptible", False),
     )
+
+
+def _seconds(value: Duration, what: str, *, zero: bool = True) -> float:
+    return seconds_of(value, what, zero=zero, error=ConfigurationError)
 
 
 def checked_name(name: str) -> str:

@@ -20,6 +20,7 @@ from typing import (
 )
 
 from perdure.api.handle import ResultCall, Target, WorkflowHandle
+from perdure.api.options import refuse_unknown
 from perdure.api.running import kernel_for
 from perdure.api.step import checked_name, refuse_generator
 from perdure.engine.context import PLACE, StepScope
@@ -332,6 +333,7 @@ def _attributes_text(kernel: Kernel, attributes: dict[str, Any] | None) -> str |
 
 def checked_options(options: StartOptions) -> CallOptions:
     """The options of a call; raises `InvalidArgument` naming the wrong one."""
+    refuse_unknown(options, StartOptions, InvalidArgument)
     timeout = options.get("timeout", INHERIT)
     deadline = options.get("deadline")
     if deadline is not None and timeout is not INHERIT:
@@ -402,6 +404,7 @@ class WorkflowDecorator:
     """What `workflow(...)` with options returns."""
 
     def __init__(self, options: WorkflowOptions) -> None:
+        refuse_unknown(options, WorkflowOptions, ConfigurationError)
         limit = options.get("max_recovery_attempts", MAX_RECOVERY_ATTEMPTS)
         if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
             raise ConfigurationError(

@@ -3,7 +3,7 @@
 import math
 from datetime import timedelta
 
-from perdure.errors import InvalidArgument
+from perdure.errors import InvalidArgument, PerdureError
 
 LONGEST_MS = 2**53
 """Longer waits are cut to this, some 285,000 years, so that sums stay exact in every language."""
@@ -12,8 +12,14 @@ Duration = float | timedelta
 """Seconds, or a timedelta."""
 
 
-def seconds_of(value: Duration, what: str, *, zero: bool = True) -> float:
-    """The duration in seconds; raises `InvalidArgument` for a negative, NaN or infinite one."""
+def seconds_of(
+    value: Duration,
+    what: str,
+    *,
+    zero: bool = True,
+    error: type[PerdureError] = InvalidArgument,
+) -> float:
+    """The duration in seconds; raises `error` for a negative, NaN or infinite one."""
     if isinstance(value, timedelta):
         seconds = value.total_seconds()
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -22,12 +28,10 @@ def seconds_of(value: Duration, what: str, *, zero: bool = True) -> float:
         except OverflowError:
             seconds = math.inf
     else:
-        raise InvalidArgument(f"{what} must be seconds or a timedelta, not {value!r}")
+        raise error(f"{what} must be seconds or a timedelta, not {value!r}")
     if not math.isfinite(seconds) or seconds < 0 or (seconds == 0 and not zero):
         least = "at least" if zero else "more than"
-        raise InvalidArgument(
-            f"{what} must be a finite number of seconds, {least} 0, not {value!r}"
-        )
+        raise error(f"{what} must be a finite number of seconds, {least} 0, not {value!r}")
     return seconds
 
 

@@ -94,18 +94,19 @@ class Step(Generic[P, R]):
 class StepCall(DurableCall[R]):
     """One call of a step."""
 
-    __slots__ = ("_args", "_kwargs", "_step")
+    __slots__ = ("_args", "_is_backing_off", "_kwargs", "_step")
 
     def __init__(self, step: Step[..., R], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         super().__init__(step.name)
         self._step = step
         self._args = args
         self._kwargs = kwargs
+        self._is_backing_off = False
 
     @property
     def interruptible(self) -> bool:
-        """Whether the step may be stopped when its workflow is."""
-        return self._step.policy.preemptible
+        """Whether the step may be stopped when its workflow is; between attempts it always may."""
+        return self._is_backing_off or self._step.policy.preemptible
 
     async def plain(self) -> R:
         """Run the function once; options do not apply where nothing is recorded."""
@@ -184,13 +185,22 @@ class StepCall(DurableCall[R]):
                 if _is_requested(run):
                     raise
                 failures.append(error)
+            run.check_signal()
             if not self._is_worth_another(failures):
                 break
-            factor = run.kernel.ids.jitter() if policy.jitter else 1.0
-            await run.kernel.clock.sleep(policy.backoff.delay_s(len(failures), factor))
+            await self._back_off(run, len(failures))
         if len(failures) == 1:
             raise failures[0]
         raise StepRetriesExhausted(self.name, len(failures), failures)
+
+    async def _back_off(self, run: Run, failures: int) -> None:
+        policy = self._step.policy
+        factor = run.kernel.ids.jitter() if policy.jitter else 1.0
+        self._is_backing_off = True
+        try:
+            await run.kernel.clock.sleep(policy.backoff.delay_s(failures, factor))
+        finally:
+            self._is_backing_off = False
 
     def _is_worth_another(self, failures: list[BaseException]) -> bool:
         policy = self._step.policy

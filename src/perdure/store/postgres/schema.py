@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 
 import asyncpg
 
-from perdure.errors import SchemaError
+from perdure.errors import DatabaseUnavailable, SchemaError
 from perdure.logic.schema import refuse_unless_runnable
 from perdure.model.wire import SCHEMA_VERSION
 from perdure.ports.store.lifecycle import SchemaReport
@@ -135,12 +135,22 @@ class _Installer:
     async def _run(self, phase: Phase) -> None:
         if phase.online:
             for text in phase.texts:
-                await self.connection.execute(text, timeout=PATIENCE_S)
+                await self._run_online(text)
         else:
             async with self.connection.transaction():
                 for text in phase.texts:
                     await self.connection.execute(text, timeout=_STATEMENT_S)
         self.done += phase.texts
+
+    async def _run_online(self, text: str) -> None:
+        try:
+            await self.connection.execute(text, timeout=PATIENCE_S)
+        except TimeoutError as error:
+            raise DatabaseUnavailable(
+                f"{self.names.where}: not finished within {PATIENCE_S:g} s: {text}; it waits for "
+                "every older transaction of this database: end those that pg_stat_activity shows "
+                "with an old backend_xmin, then try again"
+            ) from error
 
 
 @asynccontextmanager

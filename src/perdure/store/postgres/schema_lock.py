@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import asyncpg
 
+from perdure.store.ddl import render, statements
+
 if TYPE_CHECKING:
     from asyncpg.transaction import Transaction
 
@@ -30,9 +32,7 @@ OWN_WAIT_S = 90.0
 
 _STATEMENT_S = 30.0
 _CLOSE_S = 5.0
-
-_TRY = "SELECT pg_catalog.pg_try_advisory_xact_lock($1)"
-_STAY = "SELECT pg_catalog.set_config('idle_in_transaction_session_timeout', '0', true)"
+_GRANTED = "SELECT 1"
 
 _NO_LOCKS = (
     asyncpg.FeatureNotSupportedError,
@@ -52,9 +52,9 @@ async def installing_alone(
     what stands inside must bear company.
 
     They are transaction locks in a transaction that does nothing else: a session lock would stay
-    behind on a pooler's server. They are tried and never waited for: a waiting statement holds a
-    snapshot, and building an index concurrently waits for every snapshot, so that the two would
-    wait for each other.
+    behind on a pooler's server. Nothing here may keep a snapshot while it waits, neither the
+    holder nor those who wait for it: building an index concurrently waits for every snapshot, so
+    that the two would wait for each other. Hence the locks are tried and never waited for.
     """
     connection = await connect()
     transaction = connection.transaction(isolation="read_committed")
@@ -70,11 +70,13 @@ async def _take_in_turn(
     connection: Connection, schema: str, finished: Callable[[], Awaitable[bool]]
 ) -> None:
     """Ours first, so that a peer of ours never gets in while one of us waits for the other."""
+    queries = statements("perdure.store.postgres", "lock")
     try:
-        await connection.fetchval(_STAY, timeout=_STATEMENT_S)
+        await connection.execute(queries["stay"].text, timeout=_STATEMENT_S)
         for key, wait_s in ((own_key(schema), OWN_WAIT_S), (OTHER_SDKS_KEY, OTHER_SDKS_WAIT_S)):
+            attempt = render(queries["try_lock"], {"key": str(key)}).text
             deadline = time.monotonic() + wait_s
-            while not await connection.fetchval(_TRY, key, timeout=_STATEMENT_S):
+            while await connection.execute(attempt, timeout=_STATEMENT_S) != _GRANTED:
                 if time.monotonic() > deadline:
                     break
                 if await finished():

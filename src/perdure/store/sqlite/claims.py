@@ -64,9 +64,7 @@ class Claims(Concern):
             },
         )
 
-    def _candidates(
-        self, transaction: Transaction, request: ClaimRequest, limit: int
-    ) -> list[Row]:
+    def _candidates(self, transaction: Transaction, request: ClaimRequest, limit: int) -> list[Row]:
         """The first rows of all the queues: those of each, in order, merged."""
         if limit <= 0:
             return []
@@ -93,9 +91,7 @@ class Claims(Concern):
             taken["workflow_deadline_epoch_ms"] = later(now_ms, row["workflow_timeout_ms"])
         return _measured(taken, now_ms)
 
-    def _claim(
-        self, row: dict[str, Any], request: ClaimRequest, now_ms: int
-    ) -> tuple[Any, ...]:
+    def _claim(self, row: dict[str, Any], request: ClaimRequest, now_ms: int) -> tuple[Any, ...]:
         return (
             row["workflow_uuid"],
             request.token,

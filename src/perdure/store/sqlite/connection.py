@@ -3,11 +3,12 @@
 import sqlite3
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from perdure.errors import ConfigurationError, DatabaseRejected
 from perdure.store.sqlite.failures import is_busy, primary_code, translating
-from perdure.store.sqlite.location import Location, require_place
+from perdure.store.sqlite.location import require_place, uri
 from perdure.store.sqlite.settings import SqliteSettings
 
 MIN_VERSION = (3, 34, 0)
@@ -71,17 +72,17 @@ def patiently(
 
 
 def connect_file(
-    location: Location, settings: SqliteSettings, *, busy_timeout_s: float, create: bool = False
+    path: Path, settings: SqliteSettings, *, busy_timeout_s: float, create: bool = False
 ) -> Connection:
     """Connect to a file; with `create` it is made where there is none, and gets a write-ahead log.
 
     Raises `ConfigurationError` or `DatabaseRejected` for what cannot become a database of ours.
     """
     require_version()
-    require_place(location)
-    with translating(str(location)):
+    require_place(path)
+    with translating(str(path)):
         driver = sqlite3.connect(
-            location.uri(create=create),
+            uri(path, create=create),
             uri=True,
             timeout=busy_timeout_s,
             isolation_level=None,
@@ -89,7 +90,7 @@ def connect_file(
             cached_statements=_CACHED_STATEMENTS,
         )
         try:
-            _require_database(driver, location)
+            _require_database(driver, path)
             if create:
                 patiently(lambda: _use_wal(driver), time.sleep, settings.busy_timeout_s)
             driver.execute(f"PRAGMA synchronous={settings.synchronous}")
@@ -124,13 +125,13 @@ def require_version() -> None:
         )
 
 
-def _require_database(driver: sqlite3.Connection, location: Location) -> None:
+def _require_database(driver: sqlite3.Connection, path: Path) -> None:
     try:
         driver.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.DatabaseError as error:
         if primary_code(error) in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
             raise DatabaseRejected(
-                f"{location.path} is not a SQLite database, or is damaged: {error}"
+                f"{path} is not a SQLite database, or is damaged: {error}"
             ) from error
         raise
 
@@ -141,4 +142,3 @@ def _use_wal(driver: sqlite3.Connection) -> None:
     (mode,) = driver.execute("PRAGMA journal_mode").fetchone()
     if mode != "wal":
         driver.execute("PRAGMA journal_mode=WAL").fetchone()
-

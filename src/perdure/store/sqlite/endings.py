@@ -29,14 +29,14 @@ class Endings(Concern):
 
             def together(batch: Sequence[Finish]) -> bool:
                 endings = [_ending(item, now_ms) for item in batch]
-                if transaction.change_each(queries["finish_run"], endings) != len(batch):
+                if transaction.change_each(queries["finish"], endings) != len(batch):
                     return False
                 outputs = [_output(item, now_ms) for item in batch if item.state in _WITH_OUTCOME]
                 transaction.change_each(queries["insert_output"], outputs)
                 return True
 
             def single(item: Finish) -> Answer[Outcome]:
-                if not transaction.change(queries["finish_run"], _ending(item, now_ms)):
+                if not transaction.change(queries["finish"], _ending(item, now_ms)):
                     return self._standing(transaction, item.workflow_id)
                 if item.state in _WITH_OUTCOME:
                     transaction.change(queries["insert_output"], _output(item, now_ms))
@@ -47,14 +47,14 @@ class Endings(Concern):
         return await self._database.write(work)
 
     def _standing(self, transaction: Transaction, workflow_id: WorkflowId) -> Answer[Outcome]:
-        row = transaction.row(self._queries["standing_outcome"], (workflow_id,))
+        row = transaction.row(self._queries["standing_outcomes"], (workflow_id,))
         if row is None or row["status"] not in _ENDED:
             return LOST
         return Answer(AnswerKind.MINE, rows.outcome(row))
 
     async def release(self, items: Sequence[Release]) -> list[Answer[Outcome]]:
         """See `perdure.ports.store.RunStore.release`."""
-        statement = self._queries["release_run"]
+        statement = self._queries["release"]
 
         def work(transaction: Transaction) -> list[Answer[Outcome]]:
             now_ms = transaction.now_ms
@@ -72,7 +72,7 @@ class Endings(Concern):
 
     async def cancel(self, ids: Sequence[WorkflowId]) -> list[WorkflowId]:
         """See `perdure.ports.store.RunStore.cancel`."""
-        statement = self._queries["cancel_workflow"]
+        statement = self._queries["cancel"]
 
         def work(transaction: Transaction) -> list[WorkflowId]:
             return [

@@ -15,6 +15,7 @@ from perdure.store.sqlite import liveness
 from perdure.store.sqlite.concern import Access, packed
 from perdure.store.sqlite.connection import Connection
 from perdure.store.sqlite.instants import wall_clock_ms
+from perdure.store.sqlite.location import companions
 from perdure.store.sqlite.session import OwnSession, Session, SharedSession
 from perdure.store.sqlite.surroundings import Surroundings, suspects
 from perdure.store.sqlite.transaction import Transaction
@@ -23,11 +24,16 @@ _RENEWALS_PER_PERIOD = 3
 
 
 class SqliteHeartbeatLink:
-    """See `perdure.ports.store.leases.HeartbeatLink`."""
+    """See `perdure.ports.store.leases.HeartbeatLink`.
 
-    def __init__(self, access: Access) -> None:
+    `opened` are the boots whose lease stood once: it is not written again if it is gone, for then
+    it was taken and everything of the boot's moved.
+    """
+
+    def __init__(self, access: Access, opened: set[BootId]) -> None:
         self._access = access
-        self._folder = access.location.companions if access.location.path else None
+        self._opened = opened
+        self._folder = None if access.path is None else companions(access.path)
         self._session: Session | None = None
         self._lock: liveness.LivenessLock | None = None
         self._renewed_ms = 0
@@ -41,6 +47,7 @@ class SqliteHeartbeatLink:
         self._take_lock(lease.boot_id)
         if not await self._renew(session, "open_lease", lease):
             raise LeaseLost(f"the lease of {lease.executor_id} was taken over")
+        self._opened.add(lease.boot_id)
         return self._lock is not None
 
     async def beat(
@@ -73,14 +80,14 @@ class SqliteHeartbeatLink:
             lock.close()
 
     def _connect(self, lease: NewLease) -> Session:
-        if self._folder is None:
+        if self._access.path is None:
             return SharedSession(self._access.database)
         # A renewal that does not get its turn is tried again at the next beat, in time.
         patience_s = min(
             self._access.settings.busy_timeout_s,
             lease.period_ms / 1000 / (2 * _RENEWALS_PER_PERIOD),
         )
-        return OwnSession(self._access, patience_s)
+        return OwnSession(self._access.path, self._access, patience_s)
 
     def _take_lock(self, boot_id: BootId) -> None:
         if self._folder is not None:
@@ -94,6 +101,7 @@ class SqliteHeartbeatLink:
             "application": self._access.application,
             "period": lease.period_ms,
             "lock": self._lock.name if self._lock else None,
+            "known": lease.boot_id in self._opened,
         }
 
         def work(transaction: Transaction) -> int | None:

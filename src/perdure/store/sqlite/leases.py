@@ -7,8 +7,9 @@ from perdure.model.lease import LeaseSeen, Takeover
 from perdure.model.wire import INTERNAL_QUEUE
 from perdure.ports.store.leases import HeartbeatLink
 from perdure.store.sqlite import liveness
-from perdure.store.sqlite.concern import Concern
+from perdure.store.sqlite.concern import Access, Concern
 from perdure.store.sqlite.heartbeat import SqliteHeartbeatLink
+from perdure.store.sqlite.location import companions
 from perdure.store.sqlite.transaction import Transaction
 
 _REFUSED = Takeover(moved=0, finished=False, refused=True)
@@ -17,9 +18,13 @@ _REFUSED = Takeover(moved=0, finished=False, refused=True)
 class Leases(Concern):
     """`LeaseStore`."""
 
+    def __init__(self, access: Access) -> None:
+        super().__init__(access)
+        self._opened: set[BootId] = set()
+
     def heartbeat_link(self) -> HeartbeatLink:
         """See `perdure.ports.store.LeaseStore.heartbeat_link`."""
-        return SqliteHeartbeatLink(self._access)
+        return SqliteHeartbeatLink(self._access, self._opened)
 
     async def take_over(self, suspect: LeaseSeen, limit: int) -> Takeover:
         """See `perdure.ports.store.LeaseStore.take_over`."""
@@ -61,13 +66,19 @@ class Leases(Concern):
         """See `perdure.ports.store.LeaseStore.end_lease`."""
 
         def work(transaction: Transaction) -> str | None:
-            boot = {"boot": boot_id}
-            lease = transaction.row(self._queries["judged_lease"], boot)
-            ended = transaction.change(self._queries["end_lease"], boot)
-            return lease["lock_path"] if ended and lease is not None else None
+            queries, boot = self._queries, {"boot": boot_id}
+            lease = transaction.row(queries["judged_lease"], boot)
+            if lease is None:
+                return None
+            if transaction.row(queries["executor_has_runs"], {"executor": lease["executor_id"]}):
+                return None
+            transaction.change(queries["delete_lease"], boot)
+            lock: str | None = lease["lock_path"]
+            return lock
 
         await self._remove_lock(await self._database.write(work))
 
     async def _remove_lock(self, name: str | None) -> None:
-        if self._access.location.path is not None and name:
-            await asyncio.to_thread(liveness.remove, self._access.location.companions, name)
+        path = self._access.path
+        if path is not None and name:
+            await asyncio.to_thread(liveness.remove, companions(path), name)

@@ -9,6 +9,7 @@ from typing import TypeVar
 from perdure.errors import DatabaseRejected
 from perdure.store.sqlite.connection import Connection
 from perdure.store.sqlite.failures import translating
+from perdure.store.sqlite.settings import SqliteSettings
 
 T = TypeVar("T")
 
@@ -17,15 +18,15 @@ class Readers:
     """Reads see the last commit before they begin and wait for no write."""
 
     def __init__(
-        self, what: str, connect: Callable[[], Connection], count: int, timeout_s: float
+        self, what: str, connect: Callable[[], Connection], settings: SqliteSettings
     ) -> None:
         self._what = what
         self._connect = connect
-        self._timeout_s = timeout_s
+        self._timeout_s = settings.statement_timeout_s
         self._process = os.getpid()
         self._idle: list[Connection] = []
         self._closed = False
-        self._threads = ThreadPoolExecutor(count, "perdure-sqlite-reader")
+        self._threads = ThreadPoolExecutor(settings.readers, "perdure-sqlite-reader")
 
     async def run(self, work: Callable[[Connection], T]) -> T:
         """Do the work on a connection of its own for the time being."""
@@ -34,7 +35,7 @@ class Readers:
                 f"{self._what} was opened before this process was forked; open another store here"
             )
         if self._closed:
-            raise DatabaseRejected(f"{self._what} is closed")
+            raise DatabaseRejected(f"the store of {self._what} is closed")
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._read, work)
 
     def _read(self, work: Callable[[Connection], T]) -> T:

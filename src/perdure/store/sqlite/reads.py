@@ -23,11 +23,12 @@ class Reads(Concern):
 
     async def settled(self, ids: Sequence[WorkflowId]) -> Settled:
         """See `perdure.ports.store.ReadStore.settled`."""
+        asked = {"ids": packed(dict.fromkeys(ids))}
 
         def work(connection: Connection) -> Settled:
             outcomes: list[Outcome] = []
             missing: list[WorkflowId] = []
-            for row in connection.rows(self._queries["settled"], {"ids": packed(dict.fromkeys(ids))}):
+            for row in connection.rows(self._queries["settled"], asked):
                 if row["missing"]:
                     missing.append(WorkflowId(row["workflow_uuid"]))
                 else:

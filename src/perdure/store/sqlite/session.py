@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 from perdure.store.sqlite.concern import Access
@@ -9,6 +10,7 @@ from perdure.store.sqlite.connection import Connection, connect_file, patiently
 from perdure.store.sqlite.database import Database
 from perdure.store.sqlite.failures import translating
 from perdure.store.sqlite.instants import wall_clock_ms
+from perdure.store.sqlite.location import companions
 from perdure.store.sqlite.transaction import Transaction
 from perdure.store.sqlite.turnstile import Turnstile
 
@@ -41,15 +43,13 @@ class OwnSession:
     It waits for its turn to write no longer than `patience_s`.
     """
 
-    def __init__(self, access: Access, patience_s: float) -> None:
-        self._what = str(access.location)
+    def __init__(self, path: Path, access: Access, patience_s: float) -> None:
+        self._what = str(path)
         self._clock = access.clock
         self._patience_s = patience_s
         self._timeout_s = access.settings.statement_timeout_s
-        self._connection = connect_file(
-            access.location, access.settings, busy_timeout_s=patience_s, create=True
-        )
-        self._turnstile = Turnstile(access.location.companions)
+        self._connection = connect_file(path, access.settings, busy_timeout_s=patience_s)
+        self._turnstile = Turnstile(companions(path))
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """See `Session.write`."""

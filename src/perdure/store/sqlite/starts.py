@@ -63,7 +63,7 @@ class _Batch:
         transaction, queries = self._transaction, self._queries
         if item.caller is not None:
             parameters = step_parameters(item.caller, self._application, transaction.now_ms)
-            transaction.change(queries["record_step"], parameters)
+            transaction.change(queries["record"], parameters)
         transaction.change(queries["insert_workflow"], self._workflow(item.workflow))
         transaction.change(queries["insert_input"], self._input(item.workflow))
         return WRITTEN
@@ -72,7 +72,7 @@ class _Batch:
         """The answer if something stands against the item."""
         transaction, queries = self._transaction, self._queries
         new, caller = item.workflow, item.caller
-        row = transaction.row(queries["standing_workflow"], (new.workflow_id,))
+        row = transaction.row(queries["standing_workflows"], (new.workflow_id,))
         if row is not None and row["creator_xid"] == new.creator:
             return MINE
         if row is None and new.deduplication_id is not None:
@@ -82,7 +82,7 @@ class _Batch:
             return Answer(AnswerKind.CONFLICT, rows.standing_workflow(row))
         if caller is None:
             return None
-        if transaction.row(queries["standing_step"], (caller.workflow_id, caller.step_id)):
+        if transaction.row(queries["standing_steps"], (caller.workflow_id, caller.step_id)):
             return Answer(AnswerKind.CONFLICT)
         owned = transaction.row(queries["owned_run"], (caller.workflow_id, caller.owner))
         return None if owned else LOST

@@ -30,10 +30,10 @@ class Steps(Concern):
 
             def single(item: Checkpoint) -> Answer[StepRow]:
                 parameters = step_parameters(item, application, transaction.now_ms)
-                if transaction.change(queries["record_step"], parameters):
+                if transaction.change(queries["record"], parameters):
                     return WRITTEN
                 standing = (item.workflow_id, item.step_id)
-                row = transaction.row(queries["standing_step"], standing)
+                row = transaction.row(queries["standing_steps"], standing)
                 if row is None:
                     return LOST
                 found = rows.step_row(row)
@@ -56,9 +56,7 @@ class Steps(Concern):
         steps: list[StepRow] = []
         last = _BEFORE_ALL
         while True:
-            page = connection.rows(
-                self._queries["history_page"], (workflow_id, last, HISTORY_PAGE)
-            )
+            page = connection.rows(self._queries["history_page"], (workflow_id, last, HISTORY_PAGE))
             steps += map(rows.step_row, page)
             if len(page) < HISTORY_PAGE:
                 return steps
@@ -82,7 +80,7 @@ def insert_steps(
 
 
 def step_parameters(item: Checkpoint, application: str, now_ms: int) -> tuple[Any, ...]:
-    """The parameters of `record_step`: the item's fields in their order, then who and when."""
+    """The parameters of `record`: the item's fields in their order, then who and when."""
     return (*item, application, now_ms)
 
 

@@ -4,7 +4,7 @@ from perdure.ports.clock import Clock
 from perdure.store.sql import Queries
 from perdure.store.sqlite.claims import Claims
 from perdure.store.sqlite.concern import Access
-from perdure.store.sqlite.database import FileDatabase, MemoryDatabase
+from perdure.store.sqlite.database import Database, FileDatabase, MemoryDatabase
 from perdure.store.sqlite.endings import Endings
 from perdure.store.sqlite.leases import Leases
 from perdure.store.sqlite.lifecycle import Lifecycle
@@ -29,12 +29,15 @@ class SqliteStore(Lifecycle, Starts, Claims, Endings, Steps, Leases, Reads, Vers
         settings: SqliteSettings | None = None,
     ) -> None:
         """Name the database; `ConfigurationError` for a URL that names none."""
-        location, settings = locate(url), settings or SqliteSettings()
-        kind = MemoryDatabase if location.path is None else FileDatabase
-        database = kind(location, clock, settings)
+        path, settings = locate(url), settings or SqliteSettings()
+        database: Database
+        if path is None:
+            database = MemoryDatabase(clock, settings)
+        else:
+            database = FileDatabase(path, clock, settings)
         super().__init__(
             Access(
-                location=location,
+                path=path,
                 database=database,
                 queries=Queries("perdure.store.sqlite"),
                 application=application_name,

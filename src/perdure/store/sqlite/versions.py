@@ -14,10 +14,15 @@ class Versions(Concern):
         """See `perdure.ports.store.VersionStore.register_version`."""
 
         def work(transaction: Transaction) -> str | None:
-            named = {"version": version, "application": self._application}
-            if not transaction.change(self._queries["claim_version"], named):
-                fresh = {**named, "id": str(uuid.uuid4()), "now": transaction.now_ms}
-                transaction.change(self._queries["insert_version"], fresh)
+            transaction.change(
+                self._queries["register_version"],
+                {
+                    "id": str(uuid.uuid4()),
+                    "version": version,
+                    "application": self._application,
+                    "now": transaction.now_ms,
+                },
+            )
             row = transaction.row(self._queries["version_holder"], {"version": version})
             return None if row is None else row["application_name"]
 

@@ -12,7 +12,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Any, Generic, TypeVar
 
 from perdure.errors import DatabaseRejected, DatabaseUnavailable
@@ -98,7 +98,7 @@ class Writer:
             )
         with self._lock:
             if self._closing.is_set():
-                raise DatabaseRejected(f"{self._what} is closed")
+                raise DatabaseRejected(f"the store of {self._what} is closed")
             self._waiting.append(job)
             if not self._awake:
                 try:
@@ -150,7 +150,10 @@ class Writer:
             if job.error is not None:
                 self._undo()
                 # A lone job's failure is its answer.
-                return len(jobs) == 1 and not isinstance(job.error, Incomplete)
+                if len(jobs) == 1 and not isinstance(job.error, Incomplete):
+                    return True
+                job.error = None
+                return False
         self._patiently("COMMIT")
         return True
 
@@ -180,6 +183,7 @@ class Writer:
         return None
 
     def _begin(self, *, careful: bool) -> Transaction:
+        self._undo()
         turn = self._turnstile.passing(self._pause) if self._turnstile else nullcontext()
         with turn:
             self._patiently("BEGIN IMMEDIATE")
@@ -187,7 +191,7 @@ class Writer:
 
     def _undo(self) -> None:
         if self._connection.driver.in_transaction:
-            self._connection.driver.rollback()
+            self._connection.driver.execute("ROLLBACK")
 
     def _do(self, job: Job[Any], subject: Transaction | Connection) -> None:
         self._connection.set_deadline(self._settings.statement_timeout_s)
@@ -199,12 +203,17 @@ class Writer:
         self._connection.set_deadline(None)
 
     def _fail(self, jobs: Sequence[Job[Any]], error: BaseException) -> None:
-        self._undo()
+        # What cannot be undone now must be before the next transaction begins.
+        with suppress(sqlite3.Error):
+            self._undo()
         for job in jobs:
             if job.error is None:
                 job.error = self._translated(error)
 
     def _translated(self, error: BaseException) -> BaseException:
+        # One instance for each job: an exception carries the traceback of who raised it last.
+        if isinstance(error, DatabaseUnavailable):
+            return DatabaseUnavailable(*error.args)
         ours = translated(error, self._what)
         if ours is not error:
             ours.__cause__ = error
@@ -216,7 +225,9 @@ class Writer:
 
     def _pause(self, seconds: float) -> None:
         if self._closing.wait(seconds):
-            raise DatabaseUnavailable(f"{self._what} is closed while others keep it locked")
+            raise DatabaseUnavailable(
+                f"the store of {self._what} closed while others kept the file locked"
+            )
 
 
 def _deliver(jobs: Sequence[Job[Any]]) -> None:

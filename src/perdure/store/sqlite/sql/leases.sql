@@ -6,13 +6,14 @@ SELECT 1 FROM perdure_leases
 WHERE boot_id = :boot AND executor_id = :executor AND taken_at IS NULL;
 
 -- name: open_lease
--- Inserts a lease or refreshes the boot's own; changes no row if it was taken.
+-- Inserts a lease or refreshes the boot's own; changes no row if it was taken, or if it is gone and
+-- :known says that it stood before.
 INSERT INTO perdure_leases (
     boot_id, executor_id, application_name, renewals, renewed_at, expires_at, period_ms,
     lock_path, created_at
-) VALUES (
-    :boot, :executor, :application, 0, :now, :now + :period, :period, :lock, :now
 )
+SELECT :boot, :executor, :application, 0, :now, :now + :period, :period, :lock, :now
+WHERE NOT :known OR EXISTS (SELECT 1 FROM perdure_leases WHERE boot_id = :boot)
 ON CONFLICT (boot_id) DO UPDATE
 SET renewals = renewals + 1,
     renewed_at = excluded.renewed_at,
@@ -60,7 +61,7 @@ SELECT
 
 -- name: judged_lease
 -- The lease a judgement is about.
-SELECT renewals, taken_at, lock_path FROM perdure_leases WHERE boot_id = :boot;
+SELECT executor_id, renewals, lock_path FROM perdure_leases WHERE boot_id = :boot;
 
 -- name: take_lease
 -- Marks a lease taken: its boot can start and claim nothing more.
@@ -88,12 +89,3 @@ SELECT 1 FROM workflow_status WHERE status = 'PENDING' AND executor_id = :execut
 -- name: delete_lease
 -- Forgets a boot whose rows have all been taken.
 DELETE FROM perdure_leases WHERE boot_id = :boot;
-
--- name: end_lease
--- Forgets a boot that stops in order, unless a PENDING row still names it.
-DELETE FROM perdure_leases
-WHERE boot_id = :boot
-    AND NOT EXISTS (
-        SELECT 1 FROM workflow_status w
-        WHERE w.status = 'PENDING' AND w.executor_id = perdure_leases.executor_id
-    );

@@ -23,7 +23,7 @@ VALUES (?1, ?2, ?3)
 ON CONFLICT (workflow_uuid) DO UPDATE
 SET inputs = excluded.inputs, retention_timestamp = excluded.retention_timestamp;
 
--- name: standing_workflow
+-- name: standing_workflows
 -- The row under an id.
 SELECT {standing_columns} FROM workflow_status WHERE workflow_uuid = ?1;
 
@@ -37,7 +37,7 @@ WHERE queue_name = ?1 AND deduplication_id = ?2;
 SELECT 1 FROM workflow_status
 WHERE workflow_uuid = ?1 AND status = 'PENDING' AND owner_xid = ?2;
 
--- name: finish_run
+-- name: finish
 -- Ends an owned run; endings without an outcome also leave the queue.
 UPDATE workflow_status
 SET status = ?3,
@@ -57,14 +57,14 @@ ON CONFLICT (workflow_uuid) DO UPDATE
 SET output = excluded.output, error = excluded.error,
     retention_timestamp = excluded.retention_timestamp;
 
--- name: standing_outcome
+-- name: standing_outcomes
 -- How one workflow stands.
 SELECT {outcome_columns:w}, COALESCE(o.output, w.output) AS output, COALESCE(o.error, w.error) AS error
 FROM workflow_status w
 LEFT JOIN workflow_output o ON o.workflow_uuid = w.workflow_uuid
 WHERE w.workflow_uuid = ?1;
 
--- name: release_run
+-- name: release
 -- Gives an owned run back: DELAYED until ?3 if that is a time, else ENQUEUED at once; ?4 says
 -- whether the attempt is given back.
 UPDATE workflow_status
@@ -77,7 +77,7 @@ SET status = CASE WHEN ?3 IS NULL THEN 'ENQUEUED' ELSE 'DELAYED' END,
     updated_at = ?6
 WHERE workflow_uuid = ?1 AND status = 'PENDING' AND owner_xid = ?2;
 
--- name: cancel_workflow
+-- name: cancel
 -- Cancels one workflow unless it has an outcome.
 UPDATE workflow_status
 SET status = 'CANCELLED',

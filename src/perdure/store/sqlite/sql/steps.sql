@@ -1,6 +1,6 @@
 -- The history of runs. Parameters are numbered in the order of the items' fields.
 
--- name: record_step
+-- name: record
 -- Inserts one step row if its run is PENDING under the owner and the step id is free.
 INSERT INTO operation_outputs (
     workflow_uuid, function_id, function_name, output, error, child_workflow_id,
@@ -24,7 +24,7 @@ INSERT INTO operation_outputs (
 ) VALUES (?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
 ON CONFLICT DO NOTHING;
 
--- name: standing_step
+-- name: standing_steps
 -- The row under a step id.
 SELECT {step_columns} FROM operation_outputs WHERE workflow_uuid = ?1 AND function_id = ?2;
 

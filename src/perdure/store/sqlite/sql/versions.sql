@@ -1,16 +1,12 @@
 -- The registry of application versions. All parameters are named.
 
--- name: claim_version
--- Makes an unclaimed version this application's; its time stays.
-UPDATE application_versions SET application_name = :application
-WHERE version_name = :version AND application_name IS NULL;
-
--- name: insert_version
--- Registers a version unless the name is taken.
+-- name: register_version
+-- Inserts a version, or claims it if nobody has; a known one keeps its time.
 INSERT INTO application_versions (
     version_id, version_name, version_timestamp, created_at, application_name
 ) VALUES (:id, :version, :now, :now, :application)
-ON CONFLICT DO NOTHING;
+ON CONFLICT (version_name) DO UPDATE
+SET application_name = COALESCE(application_versions.application_name, excluded.application_name);
 
 -- name: version_holder
 -- The application that registered a version.

@@ -10,8 +10,8 @@ import pytest
 
 from perdure import ConfigurationError, StepRetriesExhausted, current, step, workflow
 from perdure.api.step import Step
-from perdure.api.workflow import Workflow
 from tests.support.engines import Lab
+from tests.support.workflows import calling
 
 
 class Flaky:
@@ -28,16 +28,6 @@ class Flaky:
             return f"run {self.runs}"
 
         self.step: Step[[], str] = flaky
-
-
-def calling(each: Step[[], Any]) -> Workflow[[], Any]:
-    """A workflow that calls the step once."""
-
-    @workflow(name="calls")
-    async def calls() -> Any:
-        return await each()
-
-    return calls
 
 
 async def test_two_failures_then_success_is_one_row_with_one_id(lab: Lab) -> None:

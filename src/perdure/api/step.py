@@ -233,9 +233,10 @@ class StepCall(DurableCall[R]):
         try:
             async with limit:
                 value = await call(*self._args, **self._kwargs)
-        except TimeoutError:
+        except Exception as error:
             if limit.expired():
-                raise StepTimeout(self.name, timeout_s) from None
+                own = not isinstance(error, TimeoutError)
+                raise StepTimeout(self.name, timeout_s) from (error if own else None)
             raise
         finally:
             timer.cancel()

@@ -57,7 +57,8 @@ _OWN: Final[tuple[tuple[type[BaseException], type[DatabaseError]], ...]] = (
     (asyncpg.TargetServerAttributeNotMatched, DatabaseUnavailable),
     (asyncpg.ProtocolError, DatabaseUnavailable),
     (asyncpg.DataError, DatabaseRejected),
-    (asyncpg.InternalClientError, DatabaseRejected),
+    # A statement met a connection that was just being cut: it has nothing against the statement.
+    (asyncpg.InternalClientError, DatabaseUnavailable),
     (OSError, DatabaseUnavailable),  # TimeoutError is one of them
     (EOFError, DatabaseUnavailable),
 )

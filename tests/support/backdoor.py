@@ -85,7 +85,7 @@ class PostgresBackdoor:
 
 
 class SqliteBackdoor:
-    """A connection of our own to a SQLite file, or the one connection of a database in memory."""
+    """A connection of our own to a SQLite file."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection]) -> None:
         self._connect = connect
@@ -108,6 +108,27 @@ class SqliteBackdoor:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+class MemoryBackdoor:
+    """The one connection to a database in memory, borrowed from its store between two writes."""
+
+    def __init__(self, store: Callable[[], Any]) -> None:
+        self._store = store
+
+    async def rows(self, sql: str, *args: Any) -> list[Row]:
+        # The store offers no way to its connection, and nobody else can have one.
+        database = self._store()._access.database  # noqa: SLF001
+        found = await database.prepare(
+            lambda connection: connection.driver.execute(sql, args).fetchall(), create=False
+        )
+        return [dict(row) for row in found]
+
+    async def run(self, sql: str, *args: Any) -> None:
+        await self.rows(sql, *args)
+
+    async def close(self) -> None:
+        """The connection is the store's."""
 
 
 def connect_file(path: str) -> sqlite3.Connection:

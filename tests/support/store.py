@@ -110,9 +110,8 @@ class Site:
         """An open store of its own; of a database in memory there is only the first one."""
         if self.kind == "memory" and self._stores:
             return self._stores[0]
-        store = self.database.store(application, self.clock)
+        store = await self.database.opened(application, self.clock)
         self._stores.append(store)
-        await store.open()
         return store
 
     async def process(self, store: Store | None = None, period_ms: int = PERIOD_MS) -> Process:
@@ -209,8 +208,7 @@ class Site:
 @asynccontextmanager
 async def open_site(database: Database) -> AsyncIterator[Site]:
     """A site on that database, whose schema is made; everything is closed at the end."""
-    clock = MovableClock()
-    site = Site(database, clock, database.backdoor())
+    site = Site(database, MovableClock(), database.backdoor())
     try:
         yield site
     finally:

@@ -1,0 +1,256 @@
+"""`HeartbeatLink`: the lease of a process start, and what a heartbeat brings back."""
+
+import asyncio
+import threading
+
+import pytest
+
+from perdure.model.answer import AnswerKind
+from perdure.model.lease import LockState
+from tests.support import rows
+from tests.support.store import Process, Site, kinds
+
+
+async def test_an_opened_lease_lets_its_boot_start(site: Site, me: Process) -> None:
+    """“Insert or refresh the lease row and take the liveness lock; says whether it is held”."""
+    late = site.stranger(me.store)
+    held = await late.link.open(late.lease)
+    # A database in memory has no other process that could ask.
+    assert held or site.kind == "memory"
+    assert kinds(await late.start(rows.direct())) == [AnswerKind.WRITTEN]
+    assert (await late.beat()).held
+    await late.link.close()
+
+
+async def test_a_heartbeat_renews_the_lease(site: Site, me: Process) -> None:
+    """“Renew the lease and look around, in one statement”."""
+    alive = await site.process()
+    for _ in range(3):
+        site.clock.advance(alive.lease.period_ms - 1000)
+        assert (await alive.beat()).held
+        assert await me.suspicion(alive) is None
+
+
+async def test_a_heartbeat_tells_the_time(site: Site, me: Process) -> None:
+    """“`now_ms` is the database's clock (offset included) at the statement”."""
+    site.clock.advance(86_400_000)
+    before = await me.store.now_ms()
+    beat = await me.beat()
+    assert before <= beat.now_ms <= await me.store.now_ms()
+
+
+async def test_a_lease_that_ran_out_is_overdue(site: Site, me: Process) -> None:
+    """“`overdue` says that the lease ran out by the database's clock”."""
+    late = await site.process(period_ms=5000)
+    assert await me.suspicion(late) is None
+    site.clock.advance(5001)
+    seen = await me.accuse(late)
+    assert seen.overdue
+    assert not seen.orphaned
+    assert (seen.boot_id, seen.executor_id) == (late.boot, late.executor)
+    assert seen.renewals >= 0
+
+
+async def test_a_process_never_suspects_itself(site: Site, me: Process) -> None:
+    """“Another boot's lease that looks suspicious”."""
+    await me.running()
+    site.clock.advance(me.lease.period_ms * 5)
+    beat = await me.beat()
+    assert beat.held
+    assert me.boot not in {suspect.boot_id for suspect in beat.suspects}
+
+
+async def test_renewals_say_whether_one_happened_between(site: Site, me: Process) -> None:
+    """“`renewals` counts its renewals: the same number seen twice means none happened between”."""
+    late = await site.process()
+    site.clock.advance(late.lease.period_ms + 1)
+    first = await me.accuse(late)
+    assert (await me.accuse(late)).renewals == first.renewals
+    await late.beat()
+    site.clock.advance(late.lease.period_ms + 1)
+    assert (await me.accuse(late)).renewals > first.renewals
+
+
+async def test_the_periods_of_leases_are_their_own(site: Site, me: Process) -> None:
+    """“`overdue` says that the lease ran out”: each after its own `period_ms`."""
+    short, long = await site.process(period_ms=1000), await site.process(period_ms=60_000)
+    site.clock.advance(1001)
+    assert (await me.accuse(short)).overdue
+    assert await me.suspicion(long) is None
+
+
+async def test_a_lost_lease_is_not_held(site: Site, me: Process) -> None:
+    """“`held` False: somebody took this boot's lease, or it is gone; the boot id is dead”."""
+    victim = await site.process()
+    await victim.running()
+    await victim.running()
+    site.clock.advance(victim.lease.period_ms + 1)
+    suspect = await me.accuse(victim)
+    assert not (await me.store.take_over(suspect, 1)).finished
+    assert not (await victim.beat()).held
+    assert (await me.store.take_over(suspect, 10)).finished
+    assert not (await victim.beat()).held
+    site.clock.advance(victim.lease.period_ms + 1)
+    assert await me.suspicion(victim) is None
+
+
+async def test_a_beat_never_brings_a_lost_lease_back(site: Site, me: Process) -> None:
+    """“or it is gone; the boot id is dead”: a beat renews, it does not insert."""
+    leaving = await site.process()
+    await leaving.store.end_lease(leaving.boot)
+    assert not (await leaving.beat()).held
+    assert not (await leaving.beat()).held
+
+
+async def test_a_row_of_a_boot_without_lease_is_an_orphan(site: Site, me: Process) -> None:
+    """“A boot that owns PENDING rows without a lease row appears with `orphaned` set (and
+    `renewals` -1)”."""
+    boot = rows.boot_id()
+    executor = rows.executor_of(boot, "name/with/slashes")
+    for _ in range(3):
+        await site.foreign(status="PENDING", executor_id=executor, owner_xid="x")
+    seen = await me.accuse(boot)
+    assert (seen.orphaned, seen.renewals, seen.executor_id) == (True, -1, executor)
+
+
+@pytest.mark.parametrize(
+    "executor", ["local", "", "exec-1", "worker/1", "boot-x", "w/not-boot-1", None, "boots/x"]
+)
+async def test_an_executor_of_another_program_is_no_suspect(
+    site: Site, me: Process, executor: str | None
+) -> None:
+    """“Every boot id begins with this, so that a row says whether a Perdure process owns it”."""
+    await site.foreign(status="PENDING", executor_id=executor, owner_xid="x")
+    assert (await me.beat()).suspects == ()
+
+
+@pytest.mark.parametrize("status", ["ENQUEUED", "DELAYED", "SUCCESS", "CANCELLED"])
+async def test_only_pending_rows_make_an_orphan(site: Site, me: Process, status: str) -> None:
+    """“A boot that owns PENDING rows without a lease row”."""
+    await site.foreign(status=status, executor_id=rows.executor_of(rows.boot_id()))
+    assert (await me.beat()).suspects == ()
+
+
+async def test_ready_says_that_a_claim_would_find_something(site: Site, me: Process) -> None:
+    """“`ready` says that a claimable row waits in a queue this process serves”."""
+    assert not (await me.beat()).ready
+    await me.waiting()
+    assert (await me.beat()).ready
+    await me.claim()
+    assert not (await me.beat()).ready
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"queue_name": "elsewhere"},
+        {"name": "unregistered"},
+        {"class_name": "K"},
+        {"application_version": "v-other"},
+        {"application_name": "other"},
+        {"status": "PENDING"},
+        {"status": "CANCELLED"},
+    ],
+)
+async def test_ready_says_nothing_of_what_it_cannot_claim(
+    site: Site, me: Process, columns: dict[str, str]
+) -> None:
+    """“a claimable row waits in a queue this process serves”."""
+    await site.foreign(**columns)
+    assert not (await me.beat()).ready
+    assert await me.claim() == []
+
+
+async def test_ready_counts_an_unclaimed_row(site: Site, me: Process) -> None:
+    """“a claimable row waits”: one of no application and no version is claimable."""
+    await site.foreign()
+    assert (await me.beat()).ready
+
+
+async def test_the_next_due_time_is_the_earliest(site: Site, me: Process) -> None:
+    """“`next_due_ms` is the earliest `delay_until` of a DELAYED row, if any”."""
+    assert (await me.beat()).next_due_ms is None
+    late = await me.waiting(delay_ms=90_000)
+    early = await me.waiting(delay_ms=30_000)
+    due = (await site.status(early.workflow_id))["delay_until_epoch_ms"]
+    beat = await me.beat()
+    assert beat.next_due_ms == due
+    assert not beat.ready
+    await me.store.cancel([early.workflow_id])
+    later = (await site.status(late.workflow_id))["delay_until_epoch_ms"]
+    assert (await me.beat()).next_due_ms == later
+
+
+async def test_a_closed_link_leaves_the_lease(site: Site, me: Process) -> None:
+    """“Give up lock and connection; the lease row stays. Never raises”."""
+    gone = await site.process()
+    await gone.link.close()
+    await gone.link.close()
+    assert kinds(await gone.start(rows.direct())) == [AnswerKind.WRITTEN]
+    unopened = me.store.heartbeat_link()
+    await unopened.close()
+
+
+async def test_another_link_of_the_same_boot_goes_on(site: Site, me: Process) -> None:
+    """“the thread closes it and opens another for the same boot”."""
+    boot = await site.process()
+    run = await boot.running()
+    await boot.link.close()
+    boot.link = boot.store.heartbeat_link()
+    await boot.link.open(boot.lease)
+    assert (await boot.beat()).held
+    assert await me.suspicion(boot) is None
+    assert kinds(await boot.store.record([rows.checkpoint(run)])) == [AnswerKind.WRITTEN]
+    await boot.link.close()
+
+
+async def test_opening_refreshes_the_lease(site: Site, me: Process) -> None:
+    """“Insert or refresh the lease row”."""
+    boot = await site.process()
+    await boot.link.close()
+    site.clock.advance(boot.lease.period_ms + 1)
+    assert (await me.accuse(boot)).overdue
+    await boot.link.open(boot.lease)
+    assert await me.suspicion(boot) is None
+
+
+async def test_a_held_lock_is_seen_as_held(site: Site, me: Process) -> None:
+    """“Somebody holds it: the process lives”; “Not recorded …: only the lease's time counts”."""
+    late = site.stranger(await site.store())
+    held = await late.link.open(late.lease)
+    site.clock.advance(late.lease.period_ms + 1)
+    seen = await me.accuse(late)
+    assert seen.lock is (LockState.HELD if held else LockState.UNKNOWN)
+    await late.link.close()
+
+
+async def test_a_given_up_lock_is_seen_as_free_at_once(site: Site, me: Process) -> None:
+    """“Recorded, now free, and the server has not restarted since it was taken”."""
+    gone = site.stranger(await site.store())
+    held = await gone.link.open(gone.lease)
+    await gone.link.close()
+    seen = await me.suspicion(gone)
+    if held:
+        assert seen is not None
+        assert (seen.lock, seen.overdue, seen.orphaned) == (LockState.FREE, False, False)
+    else:
+        assert seen is None
+
+
+async def test_a_link_lives_on_a_thread_of_its_own(site: Site, me: Process) -> None:
+    """“One dedicated connection of the heartbeat thread, used from that thread's loop only”."""
+    other = site.stranger(me.store)
+    held: list[bool] = []
+
+    async def heartbeat() -> None:
+        await other.link.open(other.lease)
+        held.extend([(await other.beat()).held for _ in range(5)])
+        await other.link.close()
+
+    thread = threading.Thread(target=lambda: asyncio.run(heartbeat()))
+    thread.start()
+    # The store goes on in this loop while the other thread beats.
+    answers = [await me.store.record([rows.checkpoint(await me.running())]) for _ in range(5)]
+    await asyncio.to_thread(thread.join)
+    assert held == [True] * 5
+    assert {answer.kind for (answer,) in answers} == {AnswerKind.WRITTEN}

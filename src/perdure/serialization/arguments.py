@@ -6,7 +6,7 @@ from typing import Any
 
 from perdure.errors import InvalidArgument, ValueTooLarge
 from perdure.serialization.codec import Codec, Misfit, wrong_kind
-from perdure.serialization.nesting import check_depth
+from perdure.serialization.nesting import SHALLOW_BYTES, check_depth
 from perdure.serialization.pickled import Labels, load_pickle
 from perdure.serialization.text import dump, parse
 from perdure.serialization.values import refusal, undecodable
@@ -27,12 +27,14 @@ class ArgumentsCodec:
     """
 
     __slots__ = (
-        "_fits_at_once",
         "_labels",
         "_limit",
         "_named",
+        "_names",
+        "_needed",
         "_other",
         "_places",
+        "_required",
         "_signature",
         "_what",
     )
@@ -60,7 +62,18 @@ class ArgumentsCodec:
                 self._places.append((name, codecs[name]))
             if parameter.kind is not parameter.POSITIONAL_ONLY:
                 self._named[name] = codecs[name]
-        self._fits_at_once = _fitting_counts(signature)
+        self._names = [name for name, _ in self._places]
+        self._required = frozenset(
+            name
+            for name, parameter in signature.parameters.items()
+            if parameter.default is parameter.empty
+            and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        )
+
+        places = [signature.parameters[name] for name in self._names]
+        positional = sum(place.default is place.empty for place in places)
+        only_named = len(self._required) > positional
+        self._needed = len(places) + 1 if only_named else positional
 
     def encode(
         self, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -105,8 +118,21 @@ class ArgumentsCodec:
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise `TypeError` as the call itself would if the arguments do not fit."""
-        if kwargs or len(args) not in self._fits_at_once:
+        if not self._fits(len(args), kwargs):
             self._signature.bind(*args, **kwargs)
+
+    def _fits(self, count: int, kwargs: Mapping[str, Any]) -> bool:
+        """Whether a call certainly fits, which is found much sooner than by binding it."""
+        if count > len(self._places):
+            return False
+        if not kwargs:
+            return count >= self._needed
+        given = self._names[:count]
+        return (
+            self._required <= kwargs.keys() | given
+            and kwargs.keys() <= self._named.keys()
+            and kwargs.keys().isdisjoint(given)
+        )
 
     def _codec(self, place: Place) -> Codec:
         if isinstance(place, str):
@@ -137,7 +163,8 @@ class ArgumentsCodec:
         tree = {_NAMED: named, _POSITIONAL: positional}
         try:
             raw = dump(tree)
-            check_depth(raw, tree)
+            if len(raw) > SHALLOW_BYTES:
+                check_depth(raw, tree)
         except Misfit:
             for name, part in named.items():
                 self._dump_part(name, part)
@@ -195,13 +222,3 @@ class _At(Exception):
         super().__init__(place, error)
         self.place = place
         self.error = error
-
-
-def _fitting_counts(signature: inspect.Signature) -> range:
-    """How many positional arguments alone make a call that fits, whatever they are."""
-    parameters = signature.parameters.values()
-    if any(one.kind is one.KEYWORD_ONLY and one.default is one.empty for one in parameters):
-        return range(0)
-    by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    defaults = [one.default for one in parameters if one.kind in by_position]
-    return range(defaults.count(inspect.Parameter.empty), len(defaults) + 1)

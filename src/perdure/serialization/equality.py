@@ -62,8 +62,7 @@ def _same_parts(one: Any, other: Any) -> bool:
         )
     if isinstance(one, BaseException):
         return exactly(one.args, other.args) and _same_state(one, other)
-    states = _state(one), _state(other)
-    return exactly(*states) if states[0] else bool(one == other)
+    return _same_state(one, other) if _state(one) else bool(one == other)
 
 
 def _same_items(one: Sequence[Any], other: Sequence[Any]) -> bool:
@@ -73,7 +72,10 @@ def _same_items(one: Sequence[Any], other: Sequence[Any]) -> bool:
 
 
 def _same_state(one: Any, other: Any) -> bool:
-    return exactly(_state(one), _state(other))
+    states = _state(one), _state(other)
+    return states[0].keys() == states[1].keys() and all(
+        exactly(part, states[1][name]) for name, part in states[0].items()
+    )
 
 
 def _state(value: Any) -> dict[str, Any]:

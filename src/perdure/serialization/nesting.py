@@ -8,12 +8,15 @@ from perdure.serialization.codec import Misfit, at_index, at_key
 MAX_DEPTH = 200
 """Levels of arrays and objects in a stored text: few enough to be read back on any stack."""
 
+SHALLOW_BYTES = 2 * MAX_DEPTH
+"""A text of this length cannot be nested too deeply."""
+
 _SHOWN_STEPS = 8
 
 
 def check_depth(raw: bytes, tree: Any) -> None:
     """Raise `Misfit` if the text is nested more than `MAX_DEPTH` levels deep."""
-    if len(raw) <= 2 * MAX_DEPTH or raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
+    if len(raw) <= SHALLOW_BYTES or raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
         return
     level = [tree]
     for _ in range(MAX_DEPTH):

@@ -23,24 +23,6 @@ _NOT_FINITE = "JSON has no NaN and no infinity; store None, or a Decimal under i
 _BUILT_IN = (bool, int, float, str, bytes, list, tuple, dict, set, frozenset)
 
 
-class AnyCodec(Codec):
-    """Values without an annotation: JSON's kinds only; a tuple arrives as a list."""
-
-    __slots__ = ()
-    label = "Any"
-    kinds = ANY_KIND
-    atoms = _ATOMS
-    identity = True
-    free_text = True
-    rank = 2
-
-    def lower(self, value: Any) -> Any:
-        return copy_plain(value)
-
-    def lift(self, tree: Any) -> Any:
-        return tree
-
-
 def copy_plain(value: Any) -> Any:
     """A fresh tree equal to a value made of JSON's kinds, tuples as lists; raises `Misfit`."""
     kind = type(value)
@@ -102,6 +84,23 @@ def _advice(value: object) -> str:
             "from and make it again where it is used"
         )
     return f"a {name} has no JSON form of its own; annotate the type"
+
+
+class AnyCodec(Codec):
+    """Values without an annotation: JSON's kinds only; a tuple arrives as a list."""
+
+    __slots__ = ()
+    label = "Any"
+    kinds = ANY_KIND
+    atoms = _ATOMS
+    identity = True
+    free_text = True
+    rank = 2
+
+    lower = staticmethod(copy_plain)
+
+    def lift(self, tree: Any) -> Any:
+        return tree
 
 
 class ScalarCodec(Codec):

@@ -34,6 +34,8 @@ def write_time(value: time) -> str:
 def _suffix(value: datetime | time) -> str:
     """What the ISO text alone would lose."""
     zone = value.tzinfo
+    if zone is timezone.utc and not value.fold:
+        return ""
     if type(zone) is ZoneInfo:
         named = f"[{_key(zone)}]"
         implied = value.utcoffset() != value.replace(fold=0).utcoffset()
@@ -64,6 +66,8 @@ def _split(text: str) -> tuple[str, ZoneInfo | None, int]:
 
 def read_datetime(text: str) -> datetime:
     """The instant of an ISO text; in a named zone whose rules changed since, the same instant."""
+    if not text.endswith("]"):
+        return datetime.fromisoformat(text)
     stamp, zone, fold = _split(text)
     value = datetime.fromisoformat(stamp)
     if zone is None:

@@ -4,7 +4,7 @@ from typing import Any, Generic, TypeVar
 
 from perdure.errors import UndecodableValue, UnserializableValue, ValueTooLarge
 from perdure.serialization.codec import Codec, Misfit
-from perdure.serialization.nesting import check_depth, explain_nesting
+from perdure.serialization.nesting import SHALLOW_BYTES, check_depth, explain_nesting
 from perdure.serialization.pickled import Labels, dump_pickle, load_pickle
 from perdure.serialization.text import dump, parse
 
@@ -39,7 +39,8 @@ class ValueCodec(Generic[T]):
                 tree = self._lower(value)
                 raw = dump(tree)
                 if len(raw) <= self._limit:
-                    check_depth(raw, tree)
+                    if len(raw) > SHALLOW_BYTES:
+                        check_depth(raw, tree)
                     return raw.decode(), tree if self._identity else self._lift(tree)
         except Exception as error:
             raise refusal(self._what, "$", value, error) from error
@@ -71,7 +72,9 @@ class ValueCodec(Generic[T]):
             if self._labels.is_pickled(text, serialization):
                 value = load_pickle(text)
             else:
-                value = self._lift(parse(text))
+                value = parse(text)
+                if type(value) not in self._atoms:
+                    value = self._lift(value)
         except Exception as error:
             raise undecodable(self._what, serialization, "$", error) from error
         decoded: T = value

@@ -171,7 +171,7 @@ class BoundWorkflow(Generic[P, R]):
 class StartCall(DurableCall[WorkflowHandle[R]]):
     """One start; in a workflow a step under the child's name, written with the child's row."""
 
-    __slots__ = ("_definition", "_kernel", "_options", "_payload")
+    __slots__ = ("_codecs", "_definition", "_kernel", "_options", "_payload")
 
     def __init__(
         self,
@@ -184,7 +184,10 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
         self._options = options
         refusal: PerdureError | None = None
         try:
-            self._kernel, self._payload = _prepare(definition, options, args, kwargs)
+            self._kernel = kernel = _kernel_of(definition, options)
+            self._codecs = kernel.registry.codecs(kernel.registry.require(definition))
+            self._payload = self._codecs.arguments.encode(args, kwargs)
+            _attributes_text(kernel, options.attributes)
         except PerdureError as error:
             refusal = error
         super().__init__(definition.key.name, refusal)
@@ -193,16 +196,18 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
         """Start a workflow that has no parent."""
         kernel = self._kernel
         workflow_id = self._options.workflow_id or kernel.ids.workflow_id()
+        await kernel.launcher.room()
         launch = self._launch(workflow_id, None)
-        entry = await kernel.launcher.submit(launch)
+        entry = kernel.launcher.submit(launch)
         return await self._handle_for(await entry.future, launch.row)
 
     async def perform(self, run: Run) -> WorkflowHandle[R]:
         """Write the child's row together with this step's, or join the workflow of that id."""
         workflow_id = self._options.workflow_id or child_id(run.workflow_id, self.known_id)
+        await run.kernel.launcher.room()
         caller = self.checkpoint(run, run.kernel.time.now_ms(), child=workflow_id)
         launch = self._launch(workflow_id, run)
-        entry = await run.kernel.launcher.submit(launch, caller)
+        entry = run.kernel.launcher.submit(launch, caller)
         try:
             answer = await entry.future
         except DatabaseError as error:
@@ -276,8 +281,7 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
             )
 
     def _handle(self, workflow_id: WorkflowId, *, must_exist: bool) -> WorkflowHandle[R]:
-        codec = self._kernel.registry.codecs(self._definition).result
-        return WorkflowHandle(Target(self._kernel, workflow_id, codec, must_exist))
+        return WorkflowHandle(Target(self._kernel, workflow_id, self._codecs.result, must_exist))
 
 
 class RunCall(PendingCall[R]):
@@ -303,13 +307,8 @@ class RunCall(PendingCall[R]):
         return await self._result
 
 
-def _prepare(
-    definition: WorkflowDefinition,
-    options: CallOptions,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> tuple[Kernel, tuple[str, tuple[Any, ...], dict[str, Any]]]:
-    """The engine of the call and its encoded arguments, before any id is taken."""
+def _kernel_of(definition: WorkflowDefinition, options: CallOptions) -> Kernel:
+    """The engine of a start; refuses one inside a step."""
     place = PLACE.get()
     if type(place) is StepScope:
         raise WrongPlace(
@@ -317,11 +316,7 @@ def _prepare(
             "start it again; start it in the workflow's body"
         )
     chosen = options.engine.kernel if options.engine is not None else None
-    kernel = kernel_for(definition, chosen)
-    registered = kernel.registry.require(definition)
-    payload = kernel.registry.codecs(registered).arguments.encode(args, kwargs)
-    _attributes_text(kernel, options.attributes)
-    return kernel, payload
+    return kernel_for(definition, chosen)
 
 
 def _attributes_text(kernel: Kernel, attributes: dict[str, Any] | None) -> str | None:

@@ -40,12 +40,15 @@ class Launcher:
         self._runner = runner
         self._new_run = new_run
 
-    async def submit(
+    async def room(self) -> None:
+        """Wait until more rows may be queued."""
+        if self._starts.is_full:
+            await self._starts.room()
+
+    def submit(
         self, launch: Launch, caller: Checkpoint | None = None
     ) -> Entry[Start, Answer[StandingWorkflow]]:
         """Queue the row; its run begins when the row stands, even if the caller is gone by then."""
-        if self._starts.is_full:
-            await self._starts.room()
         return self._starts.submit(Start(launch.row, caller), self._then(launch))
 
     def _then(self, launch: Launch) -> Callable[[Answer[StandingWorkflow]], None]:

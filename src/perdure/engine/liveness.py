@@ -127,10 +127,11 @@ class Heartbeat:
                     await _close(link)
                     link = None
                     continue
-                except DatabaseError as error:
+                except Exception as error:
                     if not first.done():
                         raise
-                    log.warning("heartbeat: %s; reconnecting", error)
+                    is_fault = not isinstance(error, DatabaseError)
+                    log.warning("heartbeat: %s; reconnecting", error, exc_info=is_fault)
                     await _close(link)
                     link = None
                     await self._pause(0.1)
@@ -191,8 +192,10 @@ class Heartbeat:
             "lease, its workflows go on elsewhere",
             self._pulse.stall_s,
         )
-        stalled_since_s = self._answered_at_s
-        while self._answered_at_s == stalled_since_s and not self._stopping.is_set():
+        asked_at_s = self._clock.monotonic()
+        while self._answered_at_s < asked_at_s and not self._stopping.is_set():
+            asked_at_s = self._clock.monotonic()
+            self._post(self._answer)
             await self._pause(self._pulse.rhythm.heartbeat_s)
 
     def _answer(self) -> None:

@@ -27,12 +27,13 @@ class WorkflowDefinition:
     fn: Callable[..., Any]
     key: WorkflowKey
     max_recovery_attempts: int = MAX_RECOVERY_ATTEMPTS
+    origin: tuple[str, str, int] = field(init=False)
+    """Where the code stands: the same code imported under two module names is one function."""
 
-    @property
-    def origin(self) -> tuple[str, str, int]:
-        """Where the code stands: the same code imported under two module names is one function."""
+    def __post_init__(self) -> None:
         code = inspect.unwrap(self.fn).__code__
-        return code.co_filename, self.fn.__qualname__, code.co_firstlineno
+        origin = code.co_filename, self.fn.__qualname__, code.co_firstlineno
+        object.__setattr__(self, "origin", origin)
 
     @property
     def is_local(self) -> bool:
@@ -126,6 +127,8 @@ class Registry:
     def require(self, definition: WorkflowDefinition) -> WorkflowDefinition:
         """The registered definition equal to this one; raises `NotRegistered`."""
         standing = self._by_key.get(definition.key)
+        if standing is definition:
+            return standing
         if standing is None or standing.origin != definition.origin:
             raise NotRegistered(
                 f"this engine does not know the workflow {definition}; pass it in "

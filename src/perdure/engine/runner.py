@@ -139,7 +139,8 @@ class Runner:
     ) -> None:
         error = _what_ended(run, error)
         run.task = None
-        await self._settle(run)
+        if run.inflight or run.unsettled:
+            await self._settle(run)
         if run.deadline_timer is not None:
             run.deadline_timer.cancel()
         if run.expiry is not None:
@@ -147,8 +148,8 @@ class Runner:
             error = _what_ended(run, error)
         try:
             if error is None:
-                await self._returned(run, definition, value)
-            else:
+                error = await self._returned(run, definition, value)
+            if error is not None:
                 await self._raised(run, error)
         except DatabaseError as trouble:
             log.warning("workflow %s stays as it is: %s", run.workflow_id, trouble)
@@ -164,14 +165,17 @@ class Runner:
                 break
             await asyncio.wait(waits)
 
-    async def _returned(self, run: Run, definition: WorkflowDefinition, value: Any) -> None:
+    async def _returned(
+        self, run: Run, definition: WorkflowDefinition, value: Any
+    ) -> SerializationError | None:
+        """Record the result, or say why it cannot be stored."""
         codec = self._registry.codecs(definition).result
         try:
             output, _ = codec.encode_as(run.serialization, value)
         except SerializationError as error:
-            await self._raised(run, error)
-            return
+            return error
         await self._finish(run, WorkflowState.SUCCESS, output=output)
+        return None
 
     async def _raised(self, run: Run, error: BaseException) -> None:
         rule = ending_of(error)

@@ -1,9 +1,9 @@
 """Time and randomness as production has them."""
 
 import asyncio
+import os
 import random
 import time
-import uuid
 
 from perdure.model.ids import BOOT_PREFIX, BootId, OwnerToken, WorkflowId
 
@@ -29,16 +29,20 @@ class SystemIds:
         self._random = random.Random()  # noqa: S311 - jitter, no secret
 
     def workflow_id(self) -> WorkflowId:
-        """A random UUID."""
-        return WorkflowId(str(uuid.uuid4()))
+        """A random UUID, version 4."""
+        text = os.urandom(16).hex()
+        variant = "89ab"[int(text[16], 16) & 3]
+        return WorkflowId(
+            f"{text[:8]}-{text[8:12]}-4{text[13:16]}-{variant}{text[17:20]}-{text[20:]}"
+        )
 
     def token(self) -> OwnerToken:
-        """A random UUID."""
-        return OwnerToken(str(uuid.uuid4()))
+        """128 random bits."""
+        return OwnerToken(os.urandom(16).hex())
 
     def boot_id(self) -> BootId:
         """A random boot id."""
-        return BootId(BOOT_PREFIX + uuid.uuid4().hex)
+        return BootId(BOOT_PREFIX + os.urandom(16).hex())
 
     def jitter(self) -> float:
         """A factor in [0.5, 1.5)."""

@@ -64,6 +64,7 @@ class Lab:
         settings: dict[str, Any] = {
             "heartbeat": 0.1,
             "grace": 0.0,
+            "stall": 1e9,
             "clock": self.clock,
             "ids": self.ids,
             **options,
@@ -214,6 +215,10 @@ class Lab:
     async def until_asleep(self, at_least: float) -> None:
         """Wait until somebody sleeps on the clock for at least that many seconds."""
         await eventually(lambda: self.clock.sleepers(at_least))
+
+    async def until_asleep_for(self, least: float, most: float) -> None:
+        """Wait until somebody sleeps on the clock for a time in that range of seconds."""
+        await eventually(lambda: [each for each in self.clock.sleepers() if least <= each <= most])
 
     async def until_nothing_runs(self) -> None:
         """Wait until the newest engine executes nothing."""

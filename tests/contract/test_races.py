@@ -120,8 +120,9 @@ async def test_a_step_and_an_ending_exclude_each_other(site: Site, me: Process, 
 async def test_a_start_and_a_takeover_exclude_each_other(site: Site, me: Process) -> None:
     """“The statement holds a key-share lock on the lease”; a takeover “marks the lease taken, so
     that its boot can start and claim nothing more”: no run stays behind with a dead owner."""
+    theirs = await site.store()
     for number in range(60):
-        victim = await site.process(me.store if site.kind == "memory" else None, 1000)
+        victim = await site.process(theirs, 1000)
         site.clock.advance(1001)
         suspect = await me.accuse(victim)
         run = rows.direct()

@@ -178,10 +178,19 @@ async def test_very_long_sleeps_really_wait(memory_lab: Lab, long: Any) -> None:
     assert row["completed_at_epoch_ms"] > row["started_at_epoch_ms"] + 300_000_000_000
 
 
-async def test_parts_add_up() -> None:
+async def test_parts_add_up(memory_lab: Lab) -> None:
     """Days, hours, minutes and seconds may be given together; a negative part is refused."""
-    call: Any = sleep(1, days=1, hours=1, minutes=1, seconds=1)
-    assert call._seconds == 1 + 86_400 + 3_600 + 60 + 1
+
+    @workflow(name="parts")
+    async def parts() -> None:
+        await sleep(1, days=1, hours=1, minutes=1, seconds=1)
+
+    await memory_lab.start(parts)
+    handle = await parts.start()
+    await memory_lab.until_asleep(DAY)
+    (row,) = await memory_lab.steps(handle.workflow_id)
+    slept_ms = row["completed_at_epoch_ms"] - row["started_at_epoch_ms"]
+    assert slept_ms == (1 + DAY + 3_600 + 60 + 1) * 1_000
     with pytest.raises(InvalidArgument):
         sleep(days=1, hours=-1)
 

@@ -23,7 +23,6 @@ from tests.support.backdoor import (
     SqliteBackdoor,
     connect_file,
 )
-
 from tests.support.leaps import LeapClock, SteadyIds
 from tests.support.waiting import eventually
 from tests.support.watched import WatchedStore

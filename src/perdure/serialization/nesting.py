@@ -47,7 +47,7 @@ def explain_nesting(value: Any) -> Misfit:
             del steps[-1:]
         elif id(part) in open_ids:
             return _located([*steps, step], "it contains itself")
-        elif len(open_parts) >= MAX_DEPTH and next(_parts(part), None):
+        elif len(open_parts) >= MAX_DEPTH and _is_container(part):
             return _located([*steps, step], f"nested more than {MAX_DEPTH} levels deep")
         else:
             steps.append(step)
@@ -63,11 +63,17 @@ def _located(steps: list[str], reason: str) -> Misfit:
     return misfit
 
 
+def _is_container(value: Any) -> bool:
+    if isinstance(value, dict | list | tuple | set | frozenset):
+        return True
+    return hasattr(value, "__dict__") and not isinstance(value, type)
+
+
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, dict):
         return ((at_key(key), part) for key, part in list(value.items()))
     if isinstance(value, list | tuple | set | frozenset):
         return ((at_index(index), part) for index, part in enumerate(list(value)))
-    if isinstance(value, type) or not hasattr(value, "__dict__"):
+    if not _is_container(value):
         return iter(())
     return ((f".{name}", part) for name, part in list(vars(value).items()))

@@ -41,6 +41,8 @@ def _suffix(value: datetime | time) -> str:
         implied = value.utcoffset() != value.replace(fold=0).utcoffset()
         return named if implied or not value.fold else f"{named}[fold=1]"
     offset = None if zone is None else zone.utcoffset(None)
+    if offset and offset.microseconds:
+        raise Misfit("an offset with a fraction of a second cannot be kept")
     if zone is not None and (offset is None or zone != timezone(offset)):
         raise Misfit(
             f"a time zone of class {type(zone).__qualname__} cannot be kept; use "

@@ -1,0 +1,83 @@
+"""Codecs for tests, and a strict view of values to compare them by."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from datetime import datetime, time, tzinfo
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from perdure.errors import UndecodableValue, UnserializableValue
+from perdure.serialization import Serialization
+
+PORTABLE = "portable_json"
+PICKLE = "py_pickle"
+WHAT = "result of step 'fetch'"
+
+
+def make(
+    *,
+    limit: int = 10_000_000,
+    unpickle: bool = False,
+    errors: tuple[type[BaseException], ...] = (),
+    known: Callable[[str, str], type[BaseException] | None] = lambda _module, _name: None,
+) -> Serialization:
+    return Serialization(max_value_bytes=limit, unpickle=unpickle, errors=errors, known_error=known)
+
+
+def fingerprint(value: Any) -> Any:
+    """A value as nested tuples that are equal only for equal values of equal types."""
+    kind = type(value).__qualname__
+    if isinstance(value, Enum):
+        return kind, value.name if value.name else value.value
+    if isinstance(value, datetime | time):
+        return kind, value.replace(tzinfo=None).isoformat(), value.fold, _zone(value.tzinfo)
+    if isinstance(value, float | Decimal):
+        return kind, repr(value)
+    if isinstance(value, dict):
+        return kind, [(fingerprint(key), fingerprint(part)) for key, part in value.items()]
+    if isinstance(value, list | tuple):
+        return kind, [fingerprint(part) for part in value]
+    if isinstance(value, set | frozenset):
+        return kind, sorted(repr(fingerprint(part)) for part in value)
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value)]
+        return kind, [(name, fingerprint(getattr(value, name))) for name in names]
+    if type(value).__module__.startswith("tests.") or type(value).__module__.startswith("test_"):
+        return kind, value
+    return kind, value
+
+
+def _zone(zone: tzinfo | None) -> Any:
+    if isinstance(zone, ZoneInfo):
+        return zone.key
+    return None if zone is None else zone.utcoffset(None)
+
+
+def round_trip(annotation: Any, value: Any) -> str:
+    """Store a value, hold both what it decoded to and what a reader gets to it; its text."""
+    codec = make().value(annotation, WHAT)
+    text, decoded = codec.encode(value)
+    assert fingerprint(decoded) == fingerprint(value)
+    assert fingerprint(codec.decode(text, PORTABLE)) == fingerprint(value)
+    return text
+
+
+def refused(annotation: Any, value: Any) -> UnserializableValue:
+    """The refusal of a value."""
+    with pytest.raises(UnserializableValue) as caught:
+        make().value(annotation, WHAT).encode(value)
+    assert caught.value.what == WHAT
+    return caught.value
+
+
+def unreadable(annotation: Any, text: str, serialization: str | None = PORTABLE) -> str:
+    """The message of what cannot be read."""
+    with pytest.raises(UndecodableValue) as caught:
+        make().value(annotation, WHAT).decode(text, serialization)
+    return str(caught.value)

@@ -1,0 +1,104 @@
+"""Where a demonstration reads and writes, and under which ids its runs stand."""
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from perdure.cli.demo import packing, summary
+from perdure.errors import ConfigurationError
+
+DATABASE = "perdure.db"
+MARKER = ".perdure-demo.json"
+_COMPANIONS = ("-wal", "-shm", "-journal", ".perdure")
+"""What lies beside a SQLite file, by what follows its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folder, the archive and the database of a demonstration; both paths resolved."""
+
+    folder: str
+    out: str
+    database: str
+
+    @property
+    def id_prefix(self) -> str:
+        """How the ids of this folder's runs in this archive begin."""
+        paths = os.fsencode(self.folder) + b"\x00" + os.fsencode(self.out)
+        return f"demo-{hashlib.sha256(paths).hexdigest()[:16]}-run"
+
+    def run_id(self, number: int) -> str:
+        """The id of a run, counted from 1. Its children's ids end in `-` and a number."""
+        return f"{self.id_prefix}{number}"
+
+    def run_number(self, workflow_id: str) -> int:
+        """The inverse of `run_id`."""
+        return int(workflow_id.removeprefix(self.id_prefix))
+
+    @property
+    def leave_out(self) -> list[str]:
+        """Paths not to be looked at even if they lie in the folder: the archive, the database.
+
+        Reading the database's file would be worse than useless: closing a file gives up the locks
+        this process holds on it.
+        """
+        paths = [self.out]
+        if self.database.startswith("sqlite:///"):
+            file = os.path.realpath(self.database.removeprefix("sqlite:///"))
+            paths += [file, *(file + companion for companion in _COMPANIONS)]
+        return paths
+
+
+def places(folder: Path, out: Path, database: str | None) -> Places:
+    """The places of a demonstration; raises where one cannot be what it is asked to be."""
+    source, target = os.path.realpath(folder), os.path.realpath(out)
+    if source == target:
+        raise ConfigurationError(
+            f"--out is the folder to archive, {source}; name another folder for the archive"
+        )
+    if Path(source).is_relative_to(Path(target, packing.FILES)):
+        raise ConfigurationError(f"{source} is a part of the archive {target}; name another --out")
+    if database is None:
+        database = f"sqlite:///{Path(target, DATABASE)}"
+    return Places(source, target, database)
+
+
+def prepare(where: Places) -> None:
+    """Make the archive's folder and mark whose it is.
+
+    Refuses a folder that holds the archive of another folder, or something of ours by name that is
+    not ours: archiving into it would overwrite that.
+    """
+    out = Path(where.out)
+    out.mkdir(parents=True, exist_ok=True)
+    marker = out / MARKER
+    holder = _marked(marker)
+    if holder == where.folder:
+        return
+    if holder is not None:
+        raise ConfigurationError(
+            f"{where.out} holds the archive of {holder}; name another --out for {where.folder}"
+        )
+    for name in (packing.FILES, summary.SUMMARY, packing.UNFINISHED):
+        path = out / name
+        if os.path.lexists(path):
+            raise ConfigurationError(
+                f"{path} is there already and is not part of an archive; name another --out"
+            )
+    unfinished = out / f"{MARKER}.new"
+    unfinished.write_text(json.dumps({"folder": where.folder}), encoding="ascii")
+    unfinished.replace(marker)
+
+
+def _marked(marker: Path) -> str | None:
+    """Whose archive a folder is, by its marker; None without one."""
+    try:
+        document = json.loads(marker.read_text(encoding="ascii"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise ConfigurationError(f"{marker} is damaged: {error}; name another --out") from error
+    holder = document.get("folder") if isinstance(document, dict) else None
+    return holder if isinstance(holder, str) else ""

@@ -1,0 +1,185 @@
+"""One start of the program: finds the run to go on with, or begins one, and follows it."""
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+
+import msgspec
+
+from perdure import Engine, WorkflowRow, WorkflowState
+from perdure.api.client import Client
+from perdure.api.management import ListOptions, Workflows
+from perdure.cli.demo.display import Display, NoteHandler
+from perdure.cli.demo.places import Places
+from perdure.cli.demo.summary import Summary
+from perdure.cli.demo.tally import TALLY, Tally
+from perdure.cli.demo.workflows import ERRORS, archive_file, archive_folder
+from perdure.cli.payloads import payload
+from perdure.cli.wording import plural
+from perdure.errors import ConfigurationError, SchemaMissing, WorkflowError
+from perdure.model.status import ACTIVE
+
+GRACE_S = 2.0
+"""How long Ctrl-C waits for the files under way; what is left goes on at the next start."""
+
+SILENCE_S = 4.0
+"""Longer than the runs of a dead process take to come back: then a living one has them."""
+
+_COUNTED_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The latest run of these places, and how many of its files were settled by now."""
+
+    row: WorkflowRow
+    recorded: int
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """A finished run. `recorded` files were settled before this start, which took `seconds`."""
+
+    row: WorkflowRow
+    summary: Summary
+    recorded: int
+    seconds: float
+    was_complete: bool
+
+
+async def archive(where: Places, display: Display, *, again: bool) -> Result:
+    """Go on with the run of these places, begin one, or find that it is complete."""
+    began_s = time.monotonic()
+    earlier = await _earlier_run(where)
+    if earlier is not None and earlier.row.state not in ACTIVE and not again:
+        summary = _summary_of(earlier.row)
+        return Result(earlier.row, summary, earlier.recorded, 0.0, was_complete=True)
+    number, recorded = _choose(where, earlier, again=again)
+    tally = Tally()
+    TALLY.set(tally)
+    _stop_on_sigterm()
+    engine = Engine(
+        where.database,
+        workflows=[archive_folder, archive_file],
+        errors=ERRORS,
+        threads=_threads(),
+        grace=GRACE_S,
+    )
+    with NoteHandler(display):
+        async with engine:
+            call = archive_folder.options(id=where.run_id(number), engine=engine)
+            handle = await call.start(where.folder, where.out, where.leave_out)
+            await _follow(handle.result(), tally, recorded, display)
+            row = await engine.workflows.get(handle.workflow_id, with_payloads=True)
+    seconds = time.monotonic() - began_s
+    return Result(row, _summary_of(row), recorded, seconds, was_complete=False)
+
+
+async def _earlier_run(where: Places) -> Earlier | None:
+    """Asked before the engine starts: what it finds was recorded by earlier starts alone."""
+    try:
+        async with Client(where.database) as client:
+            rows = await client.workflows.list(
+                names=[archive_folder.name],
+                id_prefix=where.id_prefix,
+                newest_first=True,
+                limit=1,
+                with_payloads=True,
+            )
+            if not rows:
+                return None
+            return Earlier(rows[0], await _count_settled(client.workflows, rows[0].workflow_id))
+    except SchemaMissing:
+        return None
+
+
+async def _count_settled(workflows: Workflows, run_id: str) -> int:
+    ended = [state for state in WorkflowState if state.is_terminal]
+    count, page = 0, ListOptions(parent=run_id, states=ended, limit=_COUNTED_AT_ONCE)
+    while True:
+        rows = await workflows.list(**page)
+        count += len(rows)
+        if len(rows) < _COUNTED_AT_ONCE:
+            return count
+        page["after"] = (rows[-1].created_at_ms, rows[-1].workflow_id)
+
+
+def _choose(where: Places, earlier: Earlier | None, *, again: bool) -> tuple[int, int]:
+    """The number of the run to work on, and how many of its files are settled."""
+    if earlier is None:
+        return 1, 0
+    number = where.run_number(earlier.row.workflow_id)
+    if not again:
+        return number, earlier.recorded
+    if earlier.row.state in ACTIVE:
+        raise ConfigurationError(
+            f"the run {earlier.row.workflow_id} is not finished; go on with it without --again"
+        )
+    return number + 1, 0
+
+
+def _summary_of(row: WorkflowRow) -> Summary:
+    if row.state is not WorkflowState.SUCCESS:
+        reason = payload(row.error, row.serialization).as_error() if row.error else "no result"
+        raise WorkflowError(
+            row.workflow_id,
+            f"the run {row.workflow_id} ended as {row.state.value} ({reason}); start a new one "
+            "with --again",
+        )
+    found = payload(row.output, row.serialization)
+    return msgspec.convert(found.value, Summary)
+
+
+async def _follow(call: Awaitable[Summary], tally: Tally, recorded: int, display: Display) -> None:
+    """Show progress until the run has ended, well or not."""
+    ended = asyncio.ensure_future(_ended(call))
+    announced = False
+    try:
+        while True:
+            await asyncio.wait([ended], timeout=display.interval_s)
+            if not announced:
+                announced = _announce(tally, recorded, display)
+            if ended.done():
+                break
+            display.show(max(tally.settled, recorded), tally)
+    finally:
+        ended.cancel()
+    await ended
+
+
+async def _ended(call: Awaitable[Summary]) -> None:
+    await call
+
+
+def _announce(tally: Tally, recorded: int, display: Display) -> bool:
+    """Say what there is to do, once that is known."""
+    if tally.total is not None:
+        left = max(tally.total - recorded, 0)
+        if recorded:
+            were = "was" if recorded == 1 else "were"
+            display.note(
+                f"{plural(recorded, 'file')} {were} already recorded, "
+                f"archiving the remaining {left:,}"
+            )
+        else:
+            display.note(f"archiving {plural(left, 'file')}")
+        return True
+    if tally.seconds > SILENCE_S:
+        display.note("another process works on this archive; waiting for it to finish, or to die")
+        return True
+    return False
+
+
+def _threads() -> int:
+    """Compressing needs a processor, bringing a file to the disk does not."""
+    return 2 * (os.cpu_count() or 1) + 2
+
+
+def _stop_on_sigterm() -> None:
+    """SIGTERM stops in order, as Ctrl-C does: asyncio's own handler does the rest."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))

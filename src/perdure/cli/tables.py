@@ -1,0 +1,148 @@
+"""Workflows and steps as tables for people."""
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from perdure.cli.payloads import payload
+from perdure.cli.wording import duration, local_time, plural, printable
+from perdure.model.status import WorkflowState
+from perdure.model.workflow import StepRow, WorkflowRow
+
+_COLOURS = {
+    WorkflowState.SUCCESS: "green",
+    WorkflowState.ERROR: "red",
+    WorkflowState.MAX_RECOVERY_ATTEMPTS_EXCEEDED: "red",
+    WorkflowState.CANCELLED: "yellow",
+    WorkflowState.PENDING: "cyan",
+}
+
+_UNBOUNDED = 1_000_000
+"""Where no terminal bounds the width nothing is folded, so that the output can be searched."""
+
+_LONGEST_CELL = 120
+
+
+def print_workflow_table(rows: Sequence[WorkflowRow], app: str) -> None:
+    """One line for each workflow."""
+    if not rows:
+        print(f"no workflows of the application {printable(app)!r} match")
+        return
+    table = _table("id", "state", "name", "queue", "created", "took", "attempts")
+    for row in rows:
+        table.add_row(
+            *_texts(row.workflow_id),
+            _state(row.state),
+            *_texts(row.key, row.queue_name, local_time(row.created_at_ms)),
+            *_texts(_took(row.created_at_ms, row.completed_at_ms), row.attempts),
+        )
+    _print(table)
+
+
+def print_workflow_details(row: WorkflowRow) -> None:
+    """One line for each thing known about a workflow."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("id", *_texts(row.workflow_id))
+    table.add_row("state", _state(row.state))
+    for what, value in _details(row):
+        if value not in (None, ""):
+            table.add_row(what, Text(printable(str(value))))
+    _print(table)
+
+
+def print_step_table(steps: Sequence[StepRow], workflow_id: str) -> None:
+    """One line for each recorded step."""
+    if not steps:
+        print(f"workflow {printable(workflow_id)!r} has no recorded steps")
+        return
+    table = _table("step", "name", "started", "took", "outcome")
+    for row in steps:
+        table.add_row(
+            *_texts(row.step_id, row.name, local_time(row.started_at_ms)),
+            *_texts(_took(row.started_at_ms, row.completed_at_ms)),
+            _outcome(row),
+        )
+    _print(table)
+    print(plural(len(steps), "step"))
+
+
+def _print(table: Table) -> None:
+    """Draw a table on the terminal, or as plain lines without its padding."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    if console.is_terminal:
+        console.print(table)
+        return
+    console.width = _UNBOUNDED
+    with console.capture() as drawn:
+        console.print(table)
+    for line in drawn.get().splitlines():
+        print(line.rstrip())
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _texts(*values: object) -> Iterable[Text]:
+    """Cells without markup: what is stored is not ours to interpret."""
+    return [Text(printable("" if value is None else str(value))) for value in values]
+
+
+def _state(state: WorkflowState) -> Text:
+    return Text(state.value, style=_COLOURS.get(state, ""))
+
+
+def _took(start_ms: int | None, end_ms: int | None) -> str:
+    if start_ms is None or end_ms is None:
+        return ""
+    return duration(max(end_ms - start_ms, 0) / 1000)
+
+
+def _outcome(row: StepRow) -> Text:
+    if row.error is not None:
+        text = payload(row.error, row.serialization).as_error()
+        return Text(_shortened(text), style="red")
+    if row.output is None and row.child_workflow_id is not None:
+        return Text(f"started {printable(row.child_workflow_id)}")
+    return Text(_shortened(payload(row.output, row.serialization).as_text()))
+
+
+def _shortened(text: str) -> str:
+    shown = printable(text)
+    return shown if len(shown) <= _LONGEST_CELL else f"{shown[: _LONGEST_CELL - 1]}…"
+
+
+def _details(row: WorkflowRow) -> Iterable[tuple[str, object]]:
+    label = row.serialization
+    yield "name", row.key
+    yield "queue", row.queue_name
+    yield "priority", row.priority or None
+    yield "partition key", row.partition_key
+    yield "deduplication id", row.deduplication_id
+    yield "application", row.application_name
+    yield "version", row.application_version
+    yield "executor", row.executor_id
+    yield "attempts", row.attempts
+    yield "parent", row.parent_workflow_id
+    yield "forked from", row.forked_from
+    yield "schedule", row.schedule_name
+    yield "created", local_time(row.created_at_ms)
+    yield "started", local_time(row.started_at_ms)
+    yield "updated", local_time(row.updated_at_ms)
+    yield "completed", local_time(row.completed_at_ms)
+    yield "delayed until", local_time(row.delay_until_ms)
+    yield "deadline", local_time(row.deadline_ms)
+    yield "attributes", row.attributes
+    if row.inputs is not None:
+        yield "input", payload(row.inputs, label).as_arguments()
+    if row.output is not None:
+        yield "output", payload(row.output, label).as_text()
+    if row.error is not None:
+        yield "error", payload(row.error, label).as_error()

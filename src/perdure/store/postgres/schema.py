@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
@@ -68,7 +67,7 @@ async def plan(connect: Connect, schema: str) -> SchemaReport:
     """What `migrate` would do now; reads only."""
     async with _opened(connect, schema) as installer:
         before = (await installer.look()).schema.version
-        texts = tuple(text for phase in installer.waiting for text in phase.texts)
+        texts = tuple(text for phase in installer.waiting for text in phase.script)
         return SchemaReport(before, max(before or 0, SCHEMA_VERSION), texts)
 
 
@@ -105,7 +104,6 @@ class _Installer:
         """Do it, bearing the company of others who do the same without our lock."""
         collision: BaseException | None = None
         for _ in range(ATTEMPTS):
-            await self._let_builders_finish()
             if await self.finished():
                 return
             try:
@@ -119,28 +117,24 @@ class _Installer:
             f"the same name is in the way or another program keeps changing it: {collision}"
         ) from collision
 
-    async def _let_builders_finish(self) -> None:
-        """An index that looks broken may be under construction elsewhere: give it its time."""
-        deadline = time.monotonic() + PATIENCE_S
-        query = self.names.render(statements(PACKAGE, "inspect")["being_built"]).text
-        while time.monotonic() < deadline:
-            await self.look()
-            broken = [phase.repairs for phase in self.waiting if phase.repairs is not None]
-            if not broken or not await self.connection.fetchval(
-                query, self.names.shared, broken, timeout=_STATEMENT_S
-            ):
-                return
-            await _pause()
-
     async def _run(self, phase: Phase) -> None:
         if phase.online:
             for text in phase.texts:
                 await self._run_online(text)
         else:
-            async with self.connection.transaction():
+            async with self.connection.transaction(isolation="read_committed"):
+                if phase.repairs is not None and not await self._still_broken(phase):
+                    return
                 for text in phase.texts:
                     await self.connection.execute(text, timeout=_STATEMENT_S)
-        self.done += phase.texts
+        self.done += phase.script
+
+    async def _still_broken(self, phase: Phase) -> bool:
+        """Waits for whoever may be building the index, then looks at it again."""
+        await self.connection.execute(phase.texts[0], timeout=PATIENCE_S)
+        query = self.names.render(statements(PACKAGE, "inspect")["indexes"]).text
+        rows = await self.connection.fetch(query, self.names.shared, timeout=_STATEMENT_S)
+        return any(row["name"] == phase.repairs and not row["valid"] for row in rows)
 
     async def _run_online(self, text: str) -> None:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import asyncpg
@@ -52,19 +52,23 @@ class Names:
 
 @dataclass(frozen=True, slots=True)
 class FoundDatabase:
-    """What the catalogue of one database shows, read in one snapshot."""
+    """What the catalogue of one database shows, read in one snapshot.
+
+    `indexes` are the valid ones; `broken` ones are not, or not yet, and stand with their tables.
+    """
 
     schema: FoundSchema
     schemas: frozenset[str]
-    valid_indexes: frozenset[str]
-    invalid_indexes: frozenset[str]
+    indexes: frozenset[str]
+    broken: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
 class Phase:
     """Statements that take effect together, or one that cannot run in a transaction (`online`).
 
-    `repairs` names the index that is taken away because it is broken.
+    `repairs` names the broken index that the last statement takes away. It is looked at again
+    after the first statement, which keeps builders out, and left alone if it is whole by then.
     """
 
     statements: tuple[Statement, ...]
@@ -75,6 +79,11 @@ class Phase:
     def texts(self) -> tuple[str, ...]:
         """The statements as they are run."""
         return tuple(statement.text for statement in self.statements)
+
+    @property
+    def script(self) -> tuple[str, ...]:
+        """The same as a program without transactions of its own would run them."""
+        return self.texts if self.online else ("BEGIN", *self.texts, "COMMIT")
 
 
 async def find(connection: asyncpg.Connection[asyncpg.Record], names: Names) -> FoundDatabase:
@@ -92,6 +101,7 @@ async def find(connection: asyncpg.Connection[asyncpg.Record], names: Names) -> 
             text("catalogue"), names.shared, names.own, sorted(SHARED_TABLES), timeout=_STATEMENT_S
         )
         tables = frozenset(row["tables"])
+        indexes = await connection.fetch(text("indexes"), names.shared, timeout=_STATEMENT_S)
         versions: list[asyncpg.Record] = []
         if BOOKKEEPING in tables:
             versions = await connection.fetch(text("shared_versions"), timeout=_STATEMENT_S)
@@ -107,8 +117,8 @@ async def find(connection: asyncpg.Connection[asyncpg.Record], names: Names) -> 
             sharded=row["sharded"],
         ),
         schemas=frozenset(row["schemas"]),
-        valid_indexes=frozenset(row["valid_indexes"]),
-        invalid_indexes=frozenset(row["invalid_indexes"]),
+        indexes=frozenset(index["name"] for index in indexes if index["valid"]),
+        broken={index["name"]: index["table"] for index in indexes if not index["valid"]},
     )
 
 
@@ -147,15 +157,23 @@ def _convergence(found: FoundDatabase, names: Names, version: int) -> Iterable[P
     """
     bookkeeping = statements(PACKAGE, "record")
     for statement in statements(PACKAGE, f"shared_{version}").values():
-        if statement.name in found.valid_indexes:
+        if statement.name in found.indexes:
             continue
-        if statement.name in found.invalid_indexes:
-            drop = bookkeeping["drop_broken_index"]
-            index = quote_identifier(statement.name)
-            dropped = (names.render(drop, index=index),)
-            yield Phase(dropped, online=True, repairs=statement.name)
+        if statement.name in found.broken:
+            yield _repair(found, names, statement.name)
         yield Phase((names.render(statement),), online=ONLINE in statement.text)
     yield Phase(_rendered([bookkeeping["raise_shared_version"]], names, version))
+
+
+def _repair(found: FoundDatabase, names: Names, index: str) -> Phase:
+    bookkeeping = statements(PACKAGE, "record")
+    places = {
+        "table": quote_identifier(found.broken[index]),
+        "index": quote_identifier(index),
+    }
+    needed = ("keep_builders_out", "bound_waits", "drop_broken_index")
+    repair = tuple(names.render(bookkeeping[name], **places) for name in needed)
+    return Phase(repair, repairs=index)
 
 
 def _own(found: FoundDatabase, names: Names, version: int) -> Phase:

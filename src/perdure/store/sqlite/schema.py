@@ -20,6 +20,8 @@ from perdure.ports.store.lifecycle import SchemaReport
 from perdure.store.ddl import Statement, render, statements
 
 _PACKAGE = "perdure.store.sqlite"
+_READ = "BEGIN"
+_WRITE = "BEGIN IMMEDIATE"
 _OWN_BOOKKEEPING = "perdure_schema_version"
 
 
@@ -33,7 +35,7 @@ def migrate(connection: sqlite3.Connection) -> SchemaReport:
     report = plan(connection)
     if not report.statements:
         return report
-    with _transaction(connection, "BEGIN IMMEDIATE"):
+    with _transaction(connection, _WRITE):
         found = _find(connection)
         texts = _texts(found)
         for text in texts:
@@ -43,14 +45,14 @@ def migrate(connection: sqlite3.Connection) -> SchemaReport:
 
 def plan(connection: sqlite3.Connection) -> SchemaReport:
     """What `migrate` would do now; reads only."""
-    with _transaction(connection, "BEGIN"):
+    with _transaction(connection, _READ):
         found = _find(connection)
     return _report(found, _texts(found))
 
 
 def check(connection: sqlite3.Connection) -> None:
     """Raise `SchemaMissing` or `SchemaTooOld` unless we can run on the file as it is."""
-    with _transaction(connection, "BEGIN"):
+    with _transaction(connection, _READ):
         found = _find(connection)
     refuse_unless_runnable(found)
 
@@ -107,7 +109,8 @@ def _texts(found: FoundSchema) -> tuple[str, ...]:
 
 
 def _report(found: FoundSchema, texts: tuple[str, ...]) -> SchemaReport:
-    return SchemaReport(found.version, max(found.version or 0, SCHEMA_VERSION), texts)
+    script = (_WRITE, *texts, "COMMIT") if texts else ()
+    return SchemaReport(found.version, max(found.version or 0, SCHEMA_VERSION), script)
 
 
 def _rendered(statement: Statement, version: int) -> str:
@@ -117,7 +120,7 @@ def _rendered(statement: Statement, version: int) -> str:
 
 @contextmanager
 def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
-    """One snapshot; with BEGIN IMMEDIATE also the only writer, among all processes."""
+    """One snapshot; of a write also the only writer, among all processes."""
     connection.execute(begin)
     try:
         yield

@@ -1,5 +1,6 @@
 """What the SQLite driver raises arrives as one of the errors the port promises."""
 
+import re
 import sqlite3
 
 import pytest
@@ -15,11 +16,12 @@ from perdure.store.sqlite.failures import KINDS, is_busy, translated, translatin
 
 # Constants of the module that are no result codes share their numbers with some.
 _PRIMARY = 0xFF
-_RESULTS = (
+_RESULTS = re.findall(
+    r"\w+",
     "ABORT AUTH BUSY CANTOPEN CONSTRAINT CORRUPT EMPTY ERROR FORMAT FULL INTERNAL INTERRUPT IOERR "
     "LOCKED MISMATCH MISUSE NOLFS NOMEM NOTADB NOTFOUND NOTICE PERM PROTOCOL RANGE READONLY SCHEMA "
-    "TOOBIG WARNING"
-).split()
+    "TOOBIG WARNING",
+)
 _EXTENDED = sorted(
     name
     for name in dir(sqlite3)
@@ -91,7 +93,7 @@ def test_the_message_names_the_database_and_the_cause() -> None:
 def test_what_sqlite_itself_refuses_is_rejected(statement: str) -> None:
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE TABLE t (a NOT NULL)")
-    with pytest.raises(DatabaseRejected, match="^db: "), translating("db"):
+    with pytest.raises(DatabaseRejected, match=r"^db: "), translating("db"):
         connection.execute(statement)
     connection.close()
 

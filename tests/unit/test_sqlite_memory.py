@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,10 @@ from tests.support import rows
 from tests.support.database import MovableClock
 
 LEASE = NewLease(boot_id := rows.boot_id(), rows.executor_of(boot_id), 10_000)
+
+
+def names(folder: Path) -> list[str]:
+    return [entry.name for entry in folder.iterdir()]
 
 
 @pytest.fixture
@@ -75,12 +80,12 @@ async def test_the_schema_lasts_from_migrate_to_close(store: SqliteStore) -> Non
 
 
 async def test_nothing_is_written_to_the_disk(
-    store: SqliteStore, tmp_path: object, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
     fresh = SqliteStore("memory:", application_name="app", clock=MovableClock())
     await fresh.migrate()
     await fresh.open()
     await started(fresh)
     await fresh.close()
-    assert list(__import__("pathlib").Path().iterdir()) == []
+    assert names(tmp_path) == []

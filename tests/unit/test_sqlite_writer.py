@@ -15,6 +15,7 @@ from perdure.store.sqlite.settings import SqliteSettings
 from perdure.store.sqlite.transaction import Transaction
 from perdure.store.sqlite.writer import Writer
 from tests.support.database import MovableClock
+from tests.support.waiting import eventually
 
 FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
 Work = Callable[[Transaction], Any]
@@ -190,8 +191,7 @@ async def test_a_busy_file_is_waited_for(bench: Bench) -> None:
     other = sqlite3.connect(bench.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     waiting = asyncio.ensure_future(bench.writer.run(insert(1)))
-    while not bench.statements:
-        await asyncio.sleep(0.001)
+    await eventually(lambda: bench.statements)
     assert not waiting.done()
     other.execute("ROLLBACK")
     assert await waiting == 1
@@ -226,8 +226,7 @@ async def test_closing_does_not_wait_for_a_busy_file(tmp_path: Path) -> None:
     other = sqlite3.connect(bench.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     waiting = [asyncio.ensure_future(bench.writer.run(insert(number))) for number in range(3)]
-    while not bench.statements:
-        await asyncio.sleep(0.001)
+    await eventually(lambda: bench.statements)
     await bench.writer.close()
     results = await asyncio.gather(*waiting, return_exceptions=True)
     assert [type(result) for result in results] == [DatabaseUnavailable] * 3

@@ -42,10 +42,11 @@ class SqliteHeartbeatLink:
     async def open(self, lease: NewLease) -> bool:
         """See `HeartbeatLink.open`."""
         await self.close()
-        self._session = session = self._connect(lease)
+        self._session = session = self._connect()
         # Before the lease names it: nobody may ever find a living process's lock free.
         self._take_lock(lease.boot_id)
-        if not await self._renew(session, "open_lease", lease):
+        patience_s = self._access.settings.busy_timeout_s
+        if not await self._renew(session, "open_lease", lease, patience_s):
             raise LeaseLost(f"the lease of {lease.executor_id} was taken over")
         self._opened.add(lease.boot_id)
         return self._lock is not None
@@ -79,21 +80,18 @@ class SqliteHeartbeatLink:
         if lock is not None:
             lock.close()
 
-    def _connect(self, lease: NewLease) -> Session:
+    def _connect(self) -> Session:
         if self._access.path is None:
             return SharedSession(self._access.database)
-        # A renewal that does not get its turn is tried again at the next beat, in time.
-        patience_s = min(
-            self._access.settings.busy_timeout_s,
-            lease.period_ms / 1000 / (2 * _RENEWALS_PER_PERIOD),
-        )
-        return OwnSession(self._access.path, self._access, patience_s)
+        return OwnSession(self._access.path, self._access)
 
     def _take_lock(self, boot_id: BootId) -> None:
         if self._folder is not None:
             self._lock = liveness.take(self._folder, boot_id)
 
-    async def _renew(self, session: Session, query: str, lease: NewLease) -> bool:
+    async def _renew(
+        self, session: Session, query: str, lease: NewLease, patience_s: float
+    ) -> bool:
         """Write the lease anew; False if it is not this boot's any more."""
         parameters = {
             "boot": lease.boot_id,
@@ -109,7 +107,7 @@ class SqliteHeartbeatLink:
             changed = transaction.change(self._access.queries[query], named)
             return transaction.now_ms if changed else None
 
-        renewed_ms = await session.write(work)
+        renewed_ms = await session.write(work, patience_s)
         if renewed_ms is None:
             return False
         self._renewed_ms = renewed_ms
@@ -127,7 +125,8 @@ class SqliteHeartbeatLink:
         if 0 <= age_ms < share_ms and not ineffective:
             return
         try:
-            await self._renew(session, "renew_lease", lease)
+            # One that does not get its turn is tried again at the next beat, still in time.
+            await self._renew(session, "renew_lease", lease, share_ms / 2000)
         except DatabaseConflict as error:
             if age_ms < 2 * share_ms:
                 return

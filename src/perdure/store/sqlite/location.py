@@ -7,7 +7,7 @@ from urllib.parse import quote
 from perdure.errors import ConfigurationError, DatabaseRejected
 
 SMALLEST_FILE = 512
-"""Bytes of the smallest database; SQLite takes a shorter file for an empty one and overwrites it."""
+"""Bytes of the smallest database: SQLite would take a shorter file for an empty one."""
 
 _FORMS = "sqlite:///relative/path.db, sqlite:////absolute/path.db or memory:"
 _IN_MEMORY = frozenset({"memory:", "memory://", "sqlite:///:memory:"})

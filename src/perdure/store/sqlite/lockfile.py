@@ -7,13 +7,12 @@ copy, so it closes it at once: otherwise the child of a dead process would hold 
 
 import contextlib
 import os
-import weakref
 from pathlib import Path
 
 from filelock import lock_descriptor, unlock_descriptor
 
-_opened: "weakref.WeakSet[LockFile]" = weakref.WeakSet()
-"""Every open one of this process. The state belongs to the process, as its descriptors do."""
+_opened: "set[LockFile]" = set()
+"""Every open one of this process: the state belongs to the process, as its descriptors do."""
 
 
 class LockFile:

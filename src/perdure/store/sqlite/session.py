@@ -20,7 +20,7 @@ T = TypeVar("T")
 class Session(Protocol):
     """Used from one loop at a time."""
 
-    async def write(self, work: Callable[[Transaction], T]) -> T:
+    async def write(self, work: Callable[[Transaction], T], patience_s: float) -> T:
         """Do the work in a write transaction; `DatabaseConflict` if its turn does not come."""
         ...
 
@@ -38,25 +38,22 @@ class Session(Protocol):
 
 
 class OwnSession:
-    """A connection to the file used in the calling thread, which its few short statements block.
+    """A connection to the file used in the calling thread, which its few short statements block."""
 
-    It waits for its turn to write no longer than `patience_s`.
-    """
-
-    def __init__(self, path: Path, access: Access, patience_s: float) -> None:
+    def __init__(self, path: Path, access: Access) -> None:
         self._what = str(path)
         self._clock = access.clock
-        self._patience_s = patience_s
         self._timeout_s = access.settings.statement_timeout_s
-        self._connection = connect_file(path, access.settings, busy_timeout_s=patience_s)
+        # Its writes wait for their turn by themselves, its reads hardly ever have to.
+        self._connection = connect_file(path, access.settings, busy_timeout_s=1)
         self._turnstile = Turnstile(companions(path))
 
-    async def write(self, work: Callable[[Transaction], T]) -> T:
+    async def write(self, work: Callable[[Transaction], T], patience_s: float) -> T:
         """See `Session.write`."""
         driver = self._connection.driver
         with translating(self._what):
             with self._turnstile.passing(time.sleep):
-                patiently(lambda: driver.execute("BEGIN IMMEDIATE"), time.sleep, self._patience_s)
+                patiently(lambda: driver.execute("BEGIN IMMEDIATE"), time.sleep, patience_s)
             try:
                 self._connection.set_deadline(self._timeout_s)
                 result = work(self._transaction())
@@ -92,8 +89,9 @@ class SharedSession:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def write(self, work: Callable[[Transaction], T]) -> T:
-        """See `Session.write`."""
+    async def write(self, work: Callable[[Transaction], T], patience_s: float) -> T:
+        """See `Session.write`; the writer has a patience of its own."""
+        del patience_s
         return await self._database.write(work)
 
     async def read(self, work: Callable[[Connection], T]) -> T:

@@ -1,0 +1,157 @@
+"""Several processes on one SQLite file, some of which die or will not let go."""
+
+import asyncio
+import random
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from perdure.model.answer import AnswerKind
+from perdure.model.lease import LeaseSeen, LockState, NewLease
+from perdure.model.workflow import Start
+from perdure.ports.store import Store
+from tests.support import rows
+from tests.support.database import MovableClock, build_store, migrate
+from tests.support.process import ChildProcess
+from tests.support.sqlite_programs import BATCH
+from tests.support.waiting import eventually
+
+PROGRAMS = ("-m", "tests.support.sqlite_programs")
+
+
+class Judge:
+    """A process start in this process that looks at the others."""
+
+    def __init__(self, store: Store) -> None:
+        boot = rows.boot_id()
+        self.store = store
+        self.lease = NewLease(boot, rows.executor_of(boot), 60_000)
+        self.link = store.heartbeat_link()
+
+    async def suspicion(self, boot: str) -> LeaseSeen | None:
+        beat = await self.link.beat(self.lease, (rows.QUEUE,), (rows.KEY,), rows.VERSION)
+        return next((seen for seen in beat.suspects if seen.boot_id == boot), None)
+
+
+@pytest.fixture
+async def me(sqlite_url: str) -> AsyncIterator[Judge]:
+    await migrate(sqlite_url)
+    store = build_store(sqlite_url, "app", MovableClock())
+    await store.open()
+    judge = Judge(store)
+    await judge.link.open(judge.lease)
+    yield judge
+    await judge.link.close()
+    await store.close()
+
+
+def connect(url: str) -> sqlite3.Connection:
+    return sqlite3.connect(url.removeprefix("sqlite:///"), timeout=30, isolation_level=None)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("held_s", [None, "3"])
+async def test_every_job_of_a_fleet_runs_once(
+    sqlite_url: str, me: Judge, held_s: str | None
+) -> None:
+    """Three processes of four threads each, and one that keeps the file locked for seconds."""
+    ids = [f"job-{number}" for number in range(300)]
+    with ExitStack() as stack:
+        fleet = [
+            stack.enter_context(
+                ChildProcess(*PROGRAMS, "drain", sqlite_url, f"boot-{number}", "4", *ids)
+            )
+            for number in range(3)
+        ]
+        items = [Start(rows.enqueued(text)) for text in ids]
+        await asyncio.gather(*(me.store.start([i], me.lease.executor_id) for i in items))
+        if held_s is not None:
+            holder = stack.enter_context(ChildProcess(*PROGRAMS, "hold", sqlite_url, held_s))
+            await holder.reaches("holding")
+        printed = [await asyncio.to_thread(child.succeed, 200) for child in fleet]
+        assert [child.errors for child in fleet] == [""] * 3
+    ran = [line.removeprefix("ran ") for lines in printed for line in lines]
+    assert sorted(ran) == sorted(ids)
+    assert all(len(steps) == 1 for steps in (await me.store.history(ids)).values())  # type: ignore[arg-type]
+    connection = connect(sqlite_url)
+    assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    connection.close()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("seed", range(6))
+async def test_a_kill_leaves_all_of_a_batch_or_nothing(
+    sqlite_url: str, me: Judge, seed: int
+) -> None:
+    """SIGKILL at any moment: what was answered is there, and no batch is there in part."""
+    chance = random.Random(seed)
+    boot = rows.boot_id()
+    with ChildProcess(*PROGRAMS, "write", sqlite_url, boot) as child:
+        await child.reaches(f"done {chance.randint(1, 8)}")
+        await asyncio.sleep(chance.random() * 0.02)
+        child.kill()
+        answered = [line for line in child.lines if line.startswith("done")]
+    recorded = [step.step_id for step in (await me.store.history([rows.wid("the-run")]))["the-run"]]  # type: ignore[index]
+    assert recorded == list(range(1, len(recorded) + 1))
+    assert len(recorded) % BATCH == 0
+    assert len(answered) <= len(recorded) // BATCH <= len(answered) + 1
+
+
+async def test_a_forked_child_keeps_no_lock_of_a_dead_parent(sqlite_url: str, me: Judge) -> None:
+    boot = rows.boot_id()
+    with ChildProcess(*PROGRAMS, "fork", sqlite_url, boot) as child:
+        await child.reaches("child lives")
+
+        async def is_free() -> bool:
+            seen = await me.suspicion(boot)
+            return seen is not None and seen.lock is LockState.FREE
+
+        await eventually(is_free)
+        assert not child.running
+        seen = await me.suspicion(boot)
+        assert seen is not None
+        assert (await me.store.take_over(seen, 10)).finished
+
+
+async def test_a_takeover_removes_the_dead_boots_lock(
+    sqlite_url: str, me: Judge, tmp_path: Path
+) -> None:
+    boot = rows.boot_id()
+    folder = tmp_path / "perdure.db.perdure"
+    with ChildProcess("-m", "tests.support.lease_holder", sqlite_url, boot) as child:
+        await child.reaches("held True")
+        assert (folder / f"{boot}.lock").exists()
+        child.kill()
+
+        async def is_suspect() -> bool:
+            return await me.suspicion(boot) is not None
+
+        await eventually(is_suspect)
+        seen = await me.suspicion(boot)
+        assert seen is not None
+        assert (await me.store.take_over(seen, 10)).finished
+    assert sorted(file.name for file in folder.iterdir()) == sorted(
+        [f"{me.lease.boot_id}.lock", "turn.lock"]
+    )
+
+
+async def test_a_stopped_process_at_the_turnstile_stops_nobody(sqlite_url: str, me: Judge) -> None:
+    with ChildProcess(*PROGRAMS, "turn", sqlite_url) as child:
+        await child.reaches("holding True")
+        child.pause()
+        (answer,) = await me.store.start([Start(rows.direct())], me.lease.executor_id)
+        assert answer.kind is AnswerKind.WRITTEN
+
+
+async def test_a_busy_writer_lets_others_have_their_turn(sqlite_url: str, me: Judge) -> None:
+    """One process writes without pause; another's lone writes get through all the same."""
+    with ChildProcess(*PROGRAMS, "write", sqlite_url, rows.boot_id()) as child:
+        await child.reaches("done 1")
+        for _ in range(20):
+            (answer,) = await me.store.start([Start(rows.direct())], me.lease.executor_id)
+            assert answer.kind is AnswerKind.WRITTEN
+        assert child.running

@@ -1,8 +1,9 @@
 """The connections of one store and the queries on them."""
 
 import math
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, Final
 
 import asyncpg
@@ -16,21 +17,32 @@ from perdure.store.postgres.lanes import Connection, Lane, Pool, Record, Transac
 from perdure.store.postgres.settings import PostgresSettings
 from perdure.store.sql import Queries
 
-HOT: Final = ("start", "claim", "record", "finish")
-"""Kinds of writes that have a connection of their own, so that they run beside each other."""
-
 _MARGIN_S = 5.0
 """How much later than the server's our own deadline is."""
 
 _CACHED_STATEMENTS = 200
 
-_HOT_SESSION: Final = {
+_BY_KEY: Final = {
     # Hot statements go through keys at any size of a table. A plan made for a small one must not
     # be one that reads all of it, for it is kept while the table grows.
     "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
     # Planning takes longer than executing a batch of one.
     "plan_cache_mode": "force_generic_plan",
 }
+
+HOT: Final = {
+    "start": _BY_KEY,
+    # An index has the order of claims but for the ids at one instant; sorting by those alone is
+    # another kind of sort, and a backlog must never be sorted as a whole.
+    "claim": {**_BY_KEY, "enable_sort": "off"},
+    "record": _BY_KEY,
+    "finish": _BY_KEY,
+}
+"""Kinds of writes that have a connection of their own, so that they run beside each other."""
+
+# The others may read a whole table where that is best, so they are planned for its size each time.
+_SHARED: Final = {"plan_cache_mode": "force_custom_plan"}
 
 
 class Database:
@@ -59,7 +71,7 @@ class Database:
         """Connect once, so that a database out of reach is found at once."""
         await self.close()
         deadline_s = self.settings.statement_timeout_s + _MARGIN_S
-        lanes = {kind: Lane(self._connect_hot, deadline_s) for kind in HOT}
+        lanes = {kind: Lane(partial(self._connect_hot, kind), deadline_s) for kind in HOT}
         pool = Pool(self._connect_shared, deadline_s, self.settings.pool_size)
         await pool.connect()
         self._lanes, self._pool = lanes, pool
@@ -98,35 +110,34 @@ class Database:
         async with self._pool.transaction() as transaction:
             yield transaction
 
-    async def connect_directly(self, statement_timeout_s: float | None = None) -> Connection:
-        """A connection of the caller's own, past the pooler if a way is known."""
-        settings = self.settings
-        if settings.direct_url is None and settings.pooled:
-            return await self._connect_shared()
-        url = settings.direct_url or settings.url
-        return await self._connect(url, self._session(statement_timeout_s))
+    async def connect_plainly(self) -> Connection:
+        """A connection of the caller's own without limits, past the pooler if a way is known."""
+        return await self._connect(self._direct_url, {} if self.settings.has_sessions else None)
 
-    async def _connect_hot(self) -> Connection:
-        if self.settings.through_pooler:
+    async def connect_beating(self, statement_timeout_s: float) -> Connection:
+        """A connection of the caller's own for a heartbeat, past the pooler if a way is known."""
+        if not self.settings.has_sessions:
             return await self._connect_shared()
-        return await self._connect(self.settings.url, {**self._session(), **_HOT_SESSION})
+        return await self._connect(self._direct_url, {**_session(statement_timeout_s), **_BY_KEY})
+
+    @property
+    def _direct_url(self) -> str:
+        return self.settings.direct_url or self.settings.url
+
+    async def _connect_hot(self, kind: str) -> Connection:
+        return await self._connect_usually(HOT[kind])
 
     async def _connect_shared(self) -> Connection:
-        if self.settings.through_pooler:
-            return await self._connect(self.settings.url, None)
-        return await self._connect(self.settings.url, self._session())
+        return await self._connect_usually(_SHARED)
 
-    def _session(self, statement_timeout_s: float | None = None) -> dict[str, str]:
-        timeout_s = statement_timeout_s or self.settings.statement_timeout_s
-        timeout_ms = str(math.ceil(timeout_s * 1000))
-        return {
-            "statement_timeout": timeout_ms,
-            "idle_in_transaction_session_timeout": timeout_ms,
-            "default_transaction_isolation": "read committed",
-            "jit": "off",
-        }
+    async def _connect_usually(self, parameters: Mapping[str, str]) -> Connection:
+        settings = self.settings
+        if settings.through_pooler:
+            return await self._connect(settings.url, None)
+        session = {**_session(settings.statement_timeout_s), **parameters}
+        return await self._connect(settings.url, session)
 
-    async def _connect(self, url: str, session: dict[str, str] | None) -> Connection:
+    async def _connect(self, url: str, session: Mapping[str, str] | None) -> Connection:
         """Connect; `session` is None where sessions are shared and cannot be set up."""
         try:
             return await asyncpg.connect(
@@ -142,6 +153,16 @@ class Database:
             raise ConfigurationError(f"the database's URL cannot work: {error}") from error
         except Trouble as error:
             raise DatabaseUnavailable(f"cannot connect to the database: {error}") from error
+
+
+def _session(statement_timeout_s: float) -> dict[str, str]:
+    timeout_ms = str(math.ceil(statement_timeout_s * 1000))
+    return {
+        "statement_timeout": timeout_ms,
+        "idle_in_transaction_session_timeout": timeout_ms,
+        "default_transaction_isolation": "read committed",
+        "jit": "off",
+    }
 
 
 def _not_open() -> DatabaseUnavailable:

@@ -43,7 +43,7 @@ class PostgresHeartbeatLink:
         await self.close()
         self._deadline_s = lease.period_ms / 1000 / _DEADLINES_PER_PERIOD
         with TRANSLATING:
-            self._connection = await self._database.connect_directly(self._deadline_s)
+            self._connection = await self._database.connect_beating(self._deadline_s)
         known = lease.boot_id in self._opened
         opened = await self._fetch(
             "open_lease",

@@ -28,17 +28,17 @@ class Lifecycle(Concern):
     async def migrate(self) -> SchemaReport:
         """See `perdure.ports.store.StoreLifecycle.migrate`."""
         with TRANSLATING:
-            return await schema.migrate(self._database.connect_directly, self._schema)
+            return await schema.migrate(self._database.connect_plainly, self._schema)
 
     async def plan_migration(self) -> SchemaReport:
         """See `perdure.ports.store.StoreLifecycle.plan_migration`."""
         with TRANSLATING:
-            return await schema.plan(self._database.connect_directly, self._schema)
+            return await schema.plan(self._database.connect_plainly, self._schema)
 
     async def check_schema(self) -> None:
         """See `perdure.ports.store.StoreLifecycle.check_schema`."""
         with TRANSLATING:
-            await schema.check(self._database.connect_directly, self._schema)
+            await schema.check(self._database.connect_plainly, self._schema)
 
     @property
     def _schema(self) -> str:

@@ -1,4 +1,7 @@
 -- How a batch of rows comes in, and the fence around everything written for a run.
+--
+-- Plans of hot statements are made once and kept while tables grow from nothing. Here and in the
+-- other files LATERAL with a lock or a LIMIT leaves only one: each row looked up by its key.
 
 -- fragment: list
 -- The values of one column that came in as one text, with $1 between them and $2 in place of each
@@ -27,8 +30,8 @@ LEAST((SELECT ms FROM clock) + {arg}::numeric, 9223372036854775807)::bigint
 -- Locks the rows of the runs that the named list wants to write for and that are still theirs: each
 -- once, in the order of ids, without waiting for anybody. A row changed after the statement began
 -- is judged by what it is now. A takeover, a cancel and a resume update the row, so they exclude
--- the rest of the statement. LATERAL, and a status compared in a way no partial index knows, leave
--- one plan at any size of the table: each row through the primary key.
+-- the rest of the statement. The status is compared in a way no partial index knows: walking all
+-- PENDING rows must not look cheap while there are few.
 runs AS MATERIALIZED (
     SELECT id, owner FROM {arg} GROUP BY id, owner ORDER BY id COLLATE "C"
 ),

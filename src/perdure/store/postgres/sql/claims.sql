@@ -19,15 +19,16 @@ latest AS MATERIALIZED (
 
 -- fragment: claimable
 -- What a process of this application and version may claim of the queue that {arg} names: a row of its
--- version, or one of no version if its own is the latest; and only of functions it registered.
+-- version, or one of no version if its own is the latest; and only of functions it registered. IS
+-- TRUE keeps the planner from joining with the functions, which would cost the index its order.
 w.queue_name = {arg}.queue_name
     AND w.status = 'ENQUEUED'
     AND {application_scope}
     AND (w.application_version = $7
         OR (w.application_version IS NULL AND (SELECT mine FROM latest)))
-    AND (w.name, COALESCE(w.class_name, ''), COALESCE(w.config_name, '')) IN (
+    AND ((w.name, COALESCE(w.class_name, ''), COALESCE(w.config_name, '')) IN (
         SELECT * FROM unnest($4::text[], $5::text[], $6::text[])
-    )
+    )) IS TRUE
 
 -- name: claim
 -- Takes up to $11 rows and gives each the token $10. `held` says whether the lease stands. If rows
@@ -42,7 +43,7 @@ moved AS (
     UPDATE {schema}.workflow_status w
     SET status = 'ENQUEUED',
         deduplication_id = CASE WHEN w.is_debounced THEN NULL ELSE w.deduplication_id END
-    FROM (
+    WHERE w.workflow_uuid = ANY(ARRAY(
         SELECT w.workflow_uuid
         FROM {schema}.workflow_status w
         WHERE $12::boolean
@@ -54,8 +55,7 @@ moved AS (
         ORDER BY w.delay_until_epoch_ms
         LIMIT 1000
         FOR NO KEY UPDATE SKIP LOCKED
-    ) due
-    WHERE w.workflow_uuid = due.workflow_uuid
+    ))
     RETURNING w.workflow_uuid
 ),
 shares AS MATERIALIZED (
@@ -102,8 +102,7 @@ claimed AS (
         workflow_deadline_epoch_ms = CASE
             WHEN w.workflow_deadline_epoch_ms IS NULL AND w.workflow_timeout_ms IS NOT NULL
             THEN {later:workflow_timeout_ms} ELSE w.workflow_deadline_epoch_ms END
-    FROM taken
-    WHERE w.workflow_uuid = taken.workflow_uuid
+    WHERE w.workflow_uuid = ANY(ARRAY(SELECT workflow_uuid FROM taken))
     RETURNING {claimed_columns:w}, w.priority, w.inputs AS legacy_inputs
 )
 SELECT
@@ -112,7 +111,11 @@ SELECT
     c.workflow_deadline_epoch_ms - (SELECT ms FROM clock) AS deadline_left_ms
 FROM lease
 LEFT JOIN claimed c ON true
-LEFT JOIN {schema}.workflow_input i ON i.workflow_uuid = c.workflow_uuid
+LEFT JOIN LATERAL (
+    SELECT input.inputs FROM {schema}.workflow_input input
+    WHERE input.workflow_uuid = c.workflow_uuid
+    LIMIT 1
+) i ON true
 ORDER BY c.priority, c.created_at, c.workflow_uuid;
 
 -- name: claimed_before

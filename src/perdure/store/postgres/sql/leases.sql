@@ -150,8 +150,14 @@ UPDATE {own}.leases SET taken_at = COALESCE(taken_at, {now_ms:2}) WHERE boot_id 
 -- name: requeue_runs
 -- Gives up to $3 PENDING rows of a dead executor back to their queues, else to $4, the oldest
 -- first; rows somebody has locked wait for another time.
-WITH clock AS MATERIALIZED (SELECT {now_ms:5} AS ms),
-theirs AS MATERIALIZED (
+WITH clock AS MATERIALIZED (SELECT {now_ms:5} AS ms)
+UPDATE {schema}.workflow_status w
+SET status = 'ENQUEUED',
+    owner_xid = NULL,
+    started_at_epoch_ms = NULL,
+    queue_name = COALESCE(w.queue_name, $4::text),
+    updated_at = (SELECT ms FROM clock)
+WHERE w.workflow_uuid = ANY(ARRAY(
     SELECT w.workflow_uuid
     FROM {schema}.workflow_status w
     WHERE w.status = 'PENDING'
@@ -160,15 +166,7 @@ theirs AS MATERIALIZED (
     ORDER BY w.created_at
     LIMIT $3::bigint
     FOR NO KEY UPDATE SKIP LOCKED
-)
-UPDATE {schema}.workflow_status w
-SET status = 'ENQUEUED',
-    owner_xid = NULL,
-    started_at_epoch_ms = NULL,
-    queue_name = COALESCE(w.queue_name, $4::text),
-    updated_at = (SELECT ms FROM clock)
-FROM theirs
-WHERE w.workflow_uuid = theirs.workflow_uuid
+))
 RETURNING w.workflow_uuid;
 
 -- name: executor_has_runs

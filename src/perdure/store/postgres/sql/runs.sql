@@ -120,10 +120,11 @@ admitted AS MATERIALIZED (
     FROM new
     LEFT JOIN callers ON callers.place = new.place
     LEFT JOIN fenced ON fenced.id = callers.id AND fenced.owner = callers.owner
-    LEFT JOIN {schema}.operation_outputs taken
-        ON taken.workflow_uuid = callers.id AND taken.function_id = callers.step_id
-    WHERE (callers.place IS NULL OR (fenced.id IS NOT NULL AND taken.workflow_uuid IS NULL))
-        AND EXISTS (SELECT FROM lease)
+    WHERE EXISTS (SELECT FROM lease)
+        AND (callers.place IS NULL OR (fenced.id IS NOT NULL AND (
+            SELECT 1 FROM {schema}.operation_outputs taken
+            WHERE taken.workflow_uuid = callers.id AND taken.function_id = callers.step_id
+        ) IS NULL))
 ),
 workflows AS ({insert_workflows} ON CONFLICT DO NOTHING RETURNING workflow_uuid),
 written AS MATERIALIZED (
@@ -146,14 +147,26 @@ SELECT
 FROM ROWS FROM (
     {texts:3}, {texts:4}, {texts:5}, {texts:6}, {numbers:7}
 ) WITH ORDINALITY AS asked (id, queue_name, deduplication_id, parent_id, step_id, place)
-LEFT JOIN {schema}.workflow_status same ON same.workflow_uuid = asked.id
-LEFT JOIN {schema}.workflow_status holder
-    ON holder.queue_name = asked.queue_name AND holder.deduplication_id = asked.deduplication_id
-LEFT JOIN {schema}.workflow_status w
-    ON w.workflow_uuid = COALESCE(same.workflow_uuid, holder.workflow_uuid)
-LEFT JOIN {schema}.operation_outputs s
-    ON s.workflow_uuid = asked.parent_id AND s.function_id = asked.step_id
-LEFT JOIN {schema}.workflow_status parent ON parent.workflow_uuid = asked.parent_id
+LEFT JOIN LATERAL (
+    SELECT same.*, 1 AS rank FROM {schema}.workflow_status same
+    WHERE same.workflow_uuid = asked.id
+    UNION ALL
+    SELECT holder.*, 2 FROM {schema}.workflow_status holder
+    WHERE holder.queue_name = asked.queue_name
+        AND holder.deduplication_id = asked.deduplication_id
+    ORDER BY rank
+    LIMIT 1
+) w ON true
+LEFT JOIN LATERAL (
+    SELECT step.workflow_uuid FROM {schema}.operation_outputs step
+    WHERE step.workflow_uuid = asked.parent_id AND step.function_id = asked.step_id
+    LIMIT 1
+) s ON true
+LEFT JOIN LATERAL (
+    SELECT run.status, run.owner_xid FROM {schema}.workflow_status run
+    WHERE run.workflow_uuid = asked.parent_id
+    LIMIT 1
+) parent ON true
 ORDER BY asked.place;
 
 -- name: finish

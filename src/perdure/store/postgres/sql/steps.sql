@@ -47,9 +47,16 @@ SELECT CASE WHEN (SELECT count(*) FROM recorded) < (SELECT count(*) FROM asked)
 -- What stands at each of the given (id, step id), and how the run stands, in their order.
 SELECT {step_columns:s}, w.status AS run_state, w.owner_xid AS run_owner
 FROM ROWS FROM ({texts:3}, {numbers:4}) WITH ORDINALITY AS asked (id, step_id, place)
-LEFT JOIN {schema}.operation_outputs s
-    ON s.workflow_uuid = asked.id AND s.function_id = asked.step_id
-LEFT JOIN {schema}.workflow_status w ON w.workflow_uuid = asked.id
+LEFT JOIN LATERAL (
+    SELECT {step_columns} FROM {schema}.operation_outputs
+    WHERE workflow_uuid = asked.id AND function_id = asked.step_id
+    LIMIT 1
+) s ON true
+LEFT JOIN LATERAL (
+    SELECT run.status, run.owner_xid FROM {schema}.workflow_status run
+    WHERE run.workflow_uuid = asked.id
+    LIMIT 1
+) w ON true
 ORDER BY asked.place;
 
 -- name: history

@@ -153,7 +153,7 @@ async def test_a_handle_on_a_run_it_never_watched_gives_its_error_typed(
     other = await shared_lab.start(gated.workflow, errors=[Gone])
     await gated.workflow.options(id="g", engine=shared_lab.engines[0]).start("fail")
     watching = asyncio.ensure_future(other.handle("g", gated.workflow).result())
-    await eventually(lambda: other.kernel.waiter._waits)
+    await eventually(lambda: shared_lab.store.counts["settled"])
     gated.gate.set()
     with pytest.raises(Gone, match="as asked"):
         await watching
@@ -225,9 +225,7 @@ async def test_a_workflow_deleted_under_a_waiting_handle_is_not_waited_for(
         await handle.result(timeout=10)
 
 
-async def test_cancelled_and_dead_lettered_workflows_have_no_result(
-    lab: Lab, gated: Gated
-) -> None:
+async def test_cancelled_and_dead_lettered_workflows_have_no_result(lab: Lab, gated: Gated) -> None:
     """Each says what became of it."""
     engine = await lab.start(gated.workflow)
     handle = await gated.workflow.options(id="g").start("word")

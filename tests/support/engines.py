@@ -139,6 +139,13 @@ class Lab:
         """The ids and names of the workflow's recorded steps."""
         return [(row["function_id"], row["function_name"]) for row in await self.steps(workflow_id)]
 
+    async def links(self, workflow_id: str) -> list[tuple[int, str, str | None]]:
+        """The id, name and child of each of the workflow's recorded steps."""
+        return [
+            (row["function_id"], row["function_name"], row["child_workflow_id"])
+            for row in await self.steps(workflow_id)
+        ]
+
     async def input(self, workflow_id: str) -> str | None:
         """The stored text of the workflow's arguments."""
         return await self._payload("workflow_input", "inputs", workflow_id)
@@ -192,6 +199,27 @@ class Lab:
 
         await eventually(ended)
         return await self.status(workflow_id)
+
+    async def until_attempts(self, workflow_id: str, attempts: int) -> None:
+        """Wait until the workflow was begun that many times."""
+
+        async def begun() -> bool:
+            return int((await self.status(workflow_id))["recovery_attempts"]) >= attempts
+
+        await eventually(begun)
+
+    async def replace(self, *workflows: Workflow[..., Any]) -> None:
+        """Deploy other code: the newest engine runs these workflows instead.
+
+        On a database in memory, which a restart would lose, its registry is exchanged.
+        """
+        if self.kind == "memory":
+            registry = self.engine.kernel.registry
+            registry._by_key.clear()  # noqa: SLF001 - see above
+            registry.register([each.definition for each in workflows])
+            return
+        await self.engine.stop()
+        await self.start(*workflows)
 
     async def cut(self, workflow_id: str, step_id: int) -> None:
         """Forget the steps from that id on."""

@@ -1,12 +1,29 @@
-"""Workflows that several tests need."""
+"""Workflows and steps that several tests need."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from perdure import workflow
+from perdure import step, workflow
 from perdure.api.step import Step
 from perdure.api.workflow import Workflow
+
+
+class Spoilt(Exception):
+    """An application's own error."""
+
+
+@step(name="look")
+async def look() -> None:
+    """Do nothing, in a step."""
+
+
+@workflow(name="child")
+async def child(word: str) -> str:
+    """The word in capitals; `fail` raises `Spoilt`."""
+    if word == "fail":
+        raise Spoilt("as asked")
+    return word.upper()
 
 
 def calling(each: Step[[], Any]) -> Workflow[[], Any]:

@@ -39,9 +39,11 @@ class Target(Generic[R]):
     codec: ValueCodec[R]
     must_exist: bool
 
-    async def settlement(self) -> Settlement:
-        """Wait until the workflow is terminal."""
-        return await self.kernel.waiter.outcome(self.workflow_id, fail_if_missing=self.must_exist)
+    async def settlement(self, *, is_patient: bool = False) -> Settlement:
+        """Wait until the workflow is terminal; patiently, also when its run is released."""
+        return await self.kernel.waiter.outcome(
+            self.workflow_id, fail_if_missing=self.must_exist, is_patient=is_patient
+        )
 
     def value(self, settlement: Settlement) -> R:
         """The result, or raise what the workflow ended with."""
@@ -113,7 +115,7 @@ class ResultCall(DurableCall[R]):
                 f"workflow {target.workflow_id!r} belongs to another engine; wait for it in a step"
             )
         started_at_ms = run.kernel.time.now_ms()
-        settlement = await target.settlement()
+        settlement = await target.settlement(is_patient=True)
         outcome = settlement.outcome
         if outcome.state is WorkflowState.MAX_RECOVERY_ATTEMPTS_EXCEEDED:
             raise _no_result(outcome)

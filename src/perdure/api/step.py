@@ -143,6 +143,8 @@ class StepCall(DurableCall[R]):
     async def replay(self, run: Run, row: StepRow) -> R:
         """The recorded value, or the recorded error."""
         registry = run.kernel.registry
+        if row.child_workflow_id is not None:
+            raise run.disagree(row.step_id, f"the step {self.name}", row)
         if row.error is not None:
             raise registry.serialization.errors.decode(row.error, row.serialization)
         codec = registry.result_codec(self._step.fn, self.name)

@@ -31,10 +31,13 @@ from perdure.engine.registry import DECORATED, MAX_RECOVERY_ATTEMPTS, WorkflowDe
 from perdure.engine.run import Run
 from perdure.errors import (
     ConfigurationError,
+    ConflictingWorkflow,
     DatabaseError,
     InvalidArgument,
     PerdureError,
     RegistrationError,
+    WorkflowError,
+    WorkflowIdInUse,
     WrongPlace,
 )
 from perdure.logic.durations import Duration, seconds_of, to_ms
@@ -43,6 +46,7 @@ from perdure.model.ids import WorkflowId
 from perdure.model.status import WorkflowState
 from perdure.model.wire import PORTABLE_JSON
 from perdure.model.workflow import (
+    Checkpoint,
     NewWorkflow,
     StandingWorkflow,
     StepRow,
@@ -220,16 +224,39 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
         if answer.kind is AnswerKind.CONFLICT:
             if answer.standing is None:
                 raise run.disagree(self.known_id, self.name, None)
-            handle = await self._handle_for(answer, launch.row)
-            standing = await run.kernel.journal.record(run, caller)
-            return handle if standing is None else await self.replay(run, standing)
+            return await self._join(run, answer, launch.row, caller)
         return await self._handle_for(answer, launch.row)
 
+    async def _join(
+        self, run: Run, answer: Answer[StandingWorkflow], row: NewWorkflow, caller: Checkpoint
+    ) -> WorkflowHandle[R]:
+        """Record that the workflow of that id was joined, or why it cannot be."""
+        refusal: WorkflowError | None = None
+        try:
+            handle = await self._handle_for(answer, row)
+        except (ConflictingWorkflow, WorkflowIdInUse) as error:
+            refusal = error
+            text = run.kernel.registry.serialization.errors.encode(error)
+            caller = caller._replace(
+                child_workflow_id=None, error=text, serialization=PORTABLE_JSON
+            )
+        standing = await run.kernel.journal.record(run, caller)
+        if standing is not None:
+            return await self.replay(run, standing)
+        if refusal is not None:
+            raise refusal
+        return handle
+
     async def replay(self, run: Run, row: StepRow) -> WorkflowHandle[R]:
-        """The child that was started then."""
-        if row.child_workflow_id is None:
-            raise run.disagree(row.step_id, f"the start of {self.name}", row)
-        return self._handle(row.child_workflow_id, must_exist=False)
+        """The child that was started then, or the refusal."""
+        if row.child_workflow_id is not None:
+            return self._handle(row.child_workflow_id, must_exist=False)
+        if row.error is not None:
+            errors = run.kernel.registry.serialization.errors
+            refusal = errors.decode(row.error, row.serialization)
+            if isinstance(refusal, WorkflowError):
+                raise refusal
+        raise run.disagree(row.step_id, f"the start of {self.name}", row)
 
     def _launch(self, workflow_id: WorkflowId, parent: Run | None) -> Launch:
         kernel, options = self._kernel, self._options

@@ -25,6 +25,7 @@ class Settlement(NamedTuple):
 class _Wait(NamedTuple):
     future: asyncio.Future[Settlement]
     fail_if_missing: bool
+    is_patient: bool
 
 
 class Waiter(Loop):
@@ -44,13 +45,17 @@ class Waiter(Loop):
         self._waits: dict[WorkflowId, list[_Wait]] = {}
         self._pause_s = FIRST_PAUSE_S
 
-    async def outcome(self, workflow_id: WorkflowId, *, fail_if_missing: bool) -> Settlement:
+    async def outcome(
+        self, workflow_id: WorkflowId, *, fail_if_missing: bool, is_patient: bool = False
+    ) -> Settlement:
         """Wait until the workflow is terminal.
 
         With `fail_if_missing` a workflow without a row raises `WorkflowNotFound`; otherwise its
-        row is waited for. What `fail` is told for this id is raised.
+        row is waited for. What `fail` is told for this id is raised, unless the wait is patient:
+        for a parent the release of its child is no end, as it is none for the child.
         """
-        wait = _Wait(asyncio.get_running_loop().create_future(), fail_if_missing)
+        future: asyncio.Future[Settlement] = asyncio.get_running_loop().create_future()
+        wait = _Wait(future, fail_if_missing, is_patient)
         self._waits.setdefault(workflow_id, []).append(wait)
         if not self._is_local(workflow_id):
             self._pause_s = FIRST_PAUSE_S
@@ -68,9 +73,11 @@ class Waiter(Loop):
 
     def fail(self, workflow_id: WorkflowId, error: BaseException) -> None:
         """Tell everyone who waits for this workflow why the wait ends without an outcome."""
-        for wait in self._waits.pop(workflow_id, ()):
-            if not wait.future.done():
+        for wait in self._waits.get(workflow_id, ()):
+            if not wait.is_patient and not wait.future.done():
                 wait.future.set_exception(error)
+        self._pause_s = FIRST_PAUSE_S
+        self.wake()
 
     def fail_all(self, error: Callable[[WorkflowId], BaseException]) -> None:
         """End every wait."""

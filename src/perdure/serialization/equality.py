@@ -15,7 +15,9 @@ from zoneinfo import ZoneInfo
 _SELF_COMPARING = (str, bytes, bytearray, int, Enum, type, UUID, PurePath)
 """Classes whose `==` between values of one class misses nothing."""
 
-_STATE_SLOTS = ("__pydantic_extra__", "__pydantic_private__")
+_NOT_COMPARED = ("__dict__", "__weakref__", "__pydantic_fields_set__")
+"""Which fields of a pydantic model were given rather than left to their defaults is no part of its
+equality, and a stored model has all of them."""
 
 
 def exactly(one: Any, other: Any) -> bool:
@@ -86,7 +88,7 @@ def _state(value: Any) -> dict[str, Any]:
         if not isinstance(getattr(type(value), name, None), cached_property)
     }
     names = [name for cls in type(value).__mro__ for name in slots_of(cls)]
-    for name in (*names, *_STATE_SLOTS):
+    for name in names:
         if hasattr(value, name):
             state[name] = getattr(value, name)
     return state
@@ -101,5 +103,5 @@ def slots_of(cls: type) -> tuple[str, ...]:
         if name.startswith("__") and not name.endswith("__")
         else name
         for name in names
-        if name not in ("__dict__", "__weakref__")
+        if name not in _NOT_COMPARED
     )

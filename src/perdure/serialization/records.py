@@ -142,7 +142,7 @@ class RecordCodec(Codec):
 class TypedDictCodec(Codec):
     """Typed dicts. Keys the class does not name are kept, as values without an annotation."""
 
-    __slots__ = ("_fields", "_other", "_required", "identity", "label")
+    __slots__ = ("_fields", "_other", "_required", "label")
     kinds = _OBJECT
     types = frozenset({dict})
 

@@ -106,7 +106,7 @@ class _Draft:
             return UnionCodec([self.codec(member) for member in arguments])
         if origin is Literal:
             return LiteralCodec([(one, self.codec(type(one)).lower(one)) for one in arguments])
-        if not isinstance(origin, type):
+        if not isinstance(origin, type) or getattr(annotation, "__unpacked__", False):
             raise Unstorable(f"{annotation} has no stored form")
         return self._container(origin, arguments, annotation) or self._class(
             origin, arguments, annotation

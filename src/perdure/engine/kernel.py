@@ -107,7 +107,7 @@ class Kernel:
             self.waiter,
             self._heartbeat,
             self._takeovers,
-            OwnershipPoll(tasks, store, retry, self.runner, self.journal),
+            OwnershipPoll(tasks, store, retry, self.runner, self.journal, self.time),
             SelfCheck(
                 tasks,
                 store,

@@ -238,24 +238,30 @@ class Runner:
         waited = WaitInterrupted(run.workflow_id) if isinstance(error, ControlSignal) else error
         self._waiter.fail(run.workflow_id, waited)
 
+    def expire_overdue(self, now_ms: int) -> None:
+        """Cancel what is past its deadline: timers stand still while a machine is suspended."""
+        for run in tuple(self.runs.values()):
+            if run.deadline_ms is not None and run.deadline_ms <= now_ms:
+                self._expire(run)
+
     def _expire(self, run: Run) -> None:
-        if run.task is not None:
+        if run.task is not None and run.expiry is None:
             run.expiry = self._tasks.spawn(self._cancel_expired(run))
 
     async def _expire_unbegun(self, run: Run) -> None:
-        try:
-            await self._cancel_expired(run)
-        except DatabaseError as trouble:
-            log.warning("workflow %s stays as it is: %s", run.workflow_id, trouble)
-        finally:
-            self._forget(run)
+        await self._cancel_expired(run)
+        self._forget(run)
 
     async def _cancel_expired(self, run: Run) -> None:
         """The deadline passed: the only durable cancellation the engine makes by itself."""
         entry = self._ends.finishes.submit(
             Finish(run.workflow_id, run.owner, WorkflowState.CANCELLED, None, None), _keep
         )
-        answer = await entry.future
+        try:
+            answer = await entry.future
+        except DatabaseError as trouble:
+            log.warning("workflow %s stays as it is: %s", run.workflow_id, trouble)
+            return
         if answer.kind is AnswerKind.WRITTEN:
             run.stop(WorkflowCancelled(run.workflow_id))
             self._waiter.resolve(

@@ -9,6 +9,7 @@ from perdure.engine.identity import Identity
 from perdure.engine.journal import Journal
 from perdure.engine.runner import Runner
 from perdure.engine.services import Loop, Tasks
+from perdure.engine.time import DatabaseTime
 from perdure.logic.liveness import Judge, Rhythm
 from perdure.model.answer import Answer
 from perdure.model.ids import ExecutorId
@@ -75,19 +76,27 @@ class Takeovers(Loop):
 
 
 class OwnershipPoll(Loop):
-    """Asks once a second which running executions have lost their row, all in one statement."""
+    """Looks once a second, in one statement, which executions have lost their row or their time."""
 
     def __init__(
-        self, tasks: Tasks, store: Store, retry: Retry, runner: Runner, journal: Journal
+        self,
+        tasks: Tasks,
+        store: Store,
+        retry: Retry,
+        runner: Runner,
+        journal: Journal,
+        time: DatabaseTime,
     ) -> None:
         super().__init__(tasks, "ownership poll")
+        self._time = time
         self._store = store
         self._retry = retry
         self._runner = runner
         self._journal = journal
 
     async def turn(self) -> float | None:
-        """Stop the executions whose row was cancelled or taken."""
+        """Stop the executions whose row was cancelled or taken, or whose deadline has passed."""
+        self._runner.expire_overdue(self._time.now_ms())
         runs = dict(self._runner.runs)
         if runs:
             fences = [Fence(run.workflow_id, run.owner) for run in runs.values()]

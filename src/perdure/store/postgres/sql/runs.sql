@@ -103,9 +103,14 @@ admitted AS MATERIALIZED (
     LEFT JOIN fenced ON fenced.id = callers.id AND fenced.owner = callers.owner
     WHERE (callers.place IS NULL OR fenced.id IS NOT NULL) AND EXISTS (SELECT FROM lease)
 ),
-workflows AS ({insert_workflows}),
-inputs AS ({insert_inputs:admitted}),
-steps AS ({insert_callers:admitted})
+workflows AS ({insert_workflows} RETURNING 1),
+-- Not before the last workflow: two statements with the same ids meet there, in one order, before
+-- either has inserted anything that the other could wait for.
+inserted AS MATERIALIZED (
+    SELECT * FROM admitted WHERE (SELECT count(*) FROM workflows) > 0
+),
+inputs AS ({insert_inputs:inserted}),
+steps AS ({insert_callers:inserted})
 SELECT
     EXISTS (SELECT FROM lease) AS held,
     CASE WHEN (SELECT count(*) FROM admitted) < (SELECT count(*) FROM new)

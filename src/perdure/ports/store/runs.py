@@ -32,8 +32,9 @@ class RunStore(Protocol):
         *conflict*: another creator's row stands under the id (`standing` shows it), or under the
         queue's deduplication id (`standing` shows the holder, whose id differs). Neither the
         workflow nor the caller's step row was written.
-        *lost* / *busy*: as for `record`, about the caller's run. An item whose caller's step id is
-        already taken by another record is *conflict* with `standing` None.
+        *lost* / *busy*: as for `record`, about the caller's run; *busy* also where what stood in
+        the way was gone before it could be shown. An item whose caller's step id is already taken
+        by another record is *conflict* with `standing` None.
         One item never fails its neighbours, except that a value the database cannot store raises
         `DatabaseRejected` for the whole batch with nothing written.
         """

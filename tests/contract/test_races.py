@@ -5,7 +5,6 @@ varying number of turns of the loop, so that their statements meet in many order
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
@@ -19,29 +18,11 @@ from perdure.model.wire import INTERNAL_QUEUE
 from perdure.model.workflow import Checkpoint, Fence
 from perdure.ports.store import Store
 from tests.support import rows
-from tests.support.store import Process, Site, kinds
+from tests.support.races import race
+from tests.support.store import Process, Site
 
 WRITTEN, LOST, BUSY = AnswerKind.WRITTEN, AnswerKind.LOST, AnswerKind.BUSY
 ROUNDS = 1000
-
-
-async def after_turns(turns: int, do: Callable[[], Awaitable[Any]]) -> Any:
-    """Do it after that many turns of the loop."""
-    for _ in range(turns):
-        await asyncio.sleep(0)
-    return await do()
-
-
-async def race(number: int, *runners: Callable[[], Awaitable[Any]]) -> list[Any]:
-    """Let them all go at once, each a little later than the others in turn."""
-    late = number % len(runners)
-    turns = (number // len(runners)) % 40
-    return await asyncio.gather(
-        *(
-            after_turns(turns if index == late else 0, runner)
-            for index, runner in enumerate(runners)
-        )
-    )
 
 
 def abandoned(executor: ExecutorId) -> LeaseSeen:
@@ -236,28 +217,3 @@ async def _one_story(site: Site, runs: list[Any], results: tuple[Any, ...]) -> N
         if index % 2 == 0:
             written = recorded[index // 2].kind is WRITTEN
             assert written is (run.workflow_id in steps)
-
-
-async def test_repeats_of_one_batch_at_the_same_time(site: Site, me: Process) -> None:
-    """“every method is safe to repeat after an unknown outcome”: also while the first try is still
-    under way."""
-    other = await site.store()
-    for number in range(40):
-        run = rows.direct()
-        batch = rows.starts(run, *[rows.enqueued() for _ in range(5)])
-        starts = await race(
-            number,
-            partial(me.store.start, batch, me.executor),
-            partial(other.start, batch, me.executor),
-        )
-        for pair in zip(*starts, strict=True):
-            assert sorted(answer.kind.value for answer in pair) == ["mine", "written"]
-        item = [rows.checkpoint(run)]
-        records = await race(
-            number,
-            partial(me.store.record, item),
-            partial(other.record, item),
-        )
-        ends = sorted(kind.value for kind in kinds([answer for (answer,) in records]))
-        assert ends in (["mine", "written"], ["busy", "written"])
-        assert len(await site.steps(run.workflow_id)) == 1

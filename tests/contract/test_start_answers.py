@@ -1,7 +1,5 @@
 """`RunStore.start`: what it answers about each item, and that the answer is the truth."""
 
-import asyncio
-
 import pytest
 
 from perdure.errors import DatabaseRejected, LeaseLost
@@ -194,37 +192,6 @@ async def test_two_items_of_a_batch_never_share_a_deduplication_id(site: Site, m
             assert answer.standing is not None
             assert answer.standing.workflow_id == winner.workflow_id
             assert not await site.exists(item.workflow_id)
-
-
-async def test_racing_starts_of_one_id_have_one_writer(site: Site, me: Process) -> None:
-    """“*written*: the row was inserted by this call”: of many callers, one."""
-    rivals = [me, await site.process(), await site.process()]
-    for attempt in range(20):
-        wanted = [rows.direct(f"race-{attempt}") for _ in rivals]
-        answers = await asyncio.gather(
-            *(rival.start(item) for rival, item in zip(rivals, wanted, strict=True))
-        )
-        flat = [answer for (answer,) in answers]
-        assert sorted(answer.kind.value for answer in flat) == ["conflict", "conflict", "written"]
-        winner = wanted[kinds(flat).index(WRITTEN)]
-        assert {answer.standing.creator for answer in flat if answer.standing} == {winner.creator}
-
-
-async def test_racing_enqueues_under_one_deduplication_id_have_one_writer(
-    site: Site, me: Process
-) -> None:
-    """“under the queue's deduplication id (`standing` shows the holder, whose id differs)”."""
-    rivals = [me, await site.process(), await site.process()]
-    for attempt in range(20):
-        wanted = [rows.enqueued(deduplication_id=f"race-{attempt}") for _ in rivals]
-        answers = await asyncio.gather(
-            *(rival.start(item) for rival, item in zip(rivals, wanted, strict=True))
-        )
-        flat = [answer for (answer,) in answers]
-        assert sorted(answer.kind.value for answer in flat) == ["conflict", "conflict", "written"]
-        winner = wanted[kinds(flat).index(WRITTEN)]
-        holders = {answer.standing.workflow_id for answer in flat if answer.standing}
-        assert holders == {winner.workflow_id}
 
 
 async def test_without_a_lease_nothing_is_started(site: Site, me: Process) -> None:

@@ -206,9 +206,9 @@ class Site:
 
 
 @asynccontextmanager
-async def open_site(database: Database) -> AsyncIterator[Site]:
+async def open_site(database: Database, backdoor: Backdoor | None = None) -> AsyncIterator[Site]:
     """A site on that database, whose schema is made; everything is closed at the end."""
-    site = Site(database, MovableClock(), database.backdoor())
+    site = Site(database, MovableClock(), backdoor or database.backdoor())
     try:
         yield site
     finally:

@@ -162,6 +162,23 @@ async def _tables(url: str) -> list[str]:
     return [row["tablename"] for row in rows]
 
 
+async def test_a_dbos_in_the_midst_of_migrating_is_waited_for(postgres_url: str) -> None:
+    """Its versions come one by one; an old one under its lock is no reason to refuse."""
+    await make_postgres_oldest(postgres_url)
+    await _version(postgres_url, recorded=57)
+    async with connected(postgres_url) as other:
+        assert await other.fetchval("SELECT pg_try_advisory_lock(1234567890)")
+        installing = asyncio.create_task(schema.migrate(connector(postgres_url), "dbos"))
+        async with connected(postgres_url) as watcher:
+            held = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid <> $1"
+            await eventually(lambda: watcher.fetch(held, other.get_server_pid()))
+        await _version(postgres_url, recorded=123)
+        await other.execute("SELECT pg_advisory_unlock(1234567890)")
+        report = await installing
+    assert (report.before, report.after) == (57, 125)
+    assert as_known(await postgres_facts(postgres_url), GOLDEN) == GOLDEN
+
+
 async def test_a_launching_dbos_that_never_ends_is_not_waited_for_longer_than_it_would(
     postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

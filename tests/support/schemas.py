@@ -72,7 +72,8 @@ async def connected(url: str) -> AsyncIterator[Connection]:
 @contextmanager
 def opened(path: Path | str) -> Iterator[sqlite3.Connection]:
     """A connection to a SQLite file, as the store's are."""
-    connection = sqlite3.connect(path, isolation_level=None, timeout=30)
+    uri = str(path).startswith("file:")
+    connection = sqlite3.connect(path, isolation_level=None, timeout=30, uri=uri)
     try:
         yield connection
     finally:

@@ -10,14 +10,13 @@ from contextlib import asynccontextmanager, suppress
 import asyncpg
 
 from perdure.errors import DatabaseUnavailable, SchemaError
-from perdure.logic.schema import refuse_unless_runnable
+from perdure.logic.schema import FoundSchema, refuse_unless_runnable
 from perdure.model.wire import SCHEMA_VERSION
 from perdure.ports.store.lifecycle import SchemaReport
 from perdure.store.ddl import statements
 from perdure.store.postgres.schema_lock import Connect, Connection, installing_alone
 from perdure.store.postgres.schema_phases import (
     PACKAGE,
-    FoundDatabase,
     Names,
     Phase,
     find,
@@ -55,18 +54,20 @@ async def migrate(connect: Connect, schema: str) -> SchemaReport:
     for what a retry cannot cure; other errors of the driver pass through for the caller to map.
     """
     async with _opened(connect, schema) as installer:
-        before = after = (await installer.look()).schema.version
-        if installer.waiting:
+        finished = await installer.finished()
+        before = installer.found.version
+        if not finished:
             async with installing_alone(connect, schema, installer.finished):
                 await installer.install()
-            after = (await installer.look()).schema.version
+        after = installer.found.version
         return SchemaReport(before, after or SCHEMA_VERSION, tuple(installer.done))
 
 
 async def plan(connect: Connect, schema: str) -> SchemaReport:
     """What `migrate` would do now; reads only."""
     async with _opened(connect, schema) as installer:
-        before = (await installer.look()).schema.version
+        await installer.look()
+        before = installer.found.version
         texts = tuple(text for phase in installer.waiting for text in phase.script)
         return SchemaReport(before, max(before or 0, SCHEMA_VERSION), texts)
 
@@ -77,7 +78,8 @@ async def check(connect: Connect, schema: str) -> None:
     Needs nothing but the right to read the tables.
     """
     async with _opened(connect, schema) as installer:
-        refuse_unless_runnable((await installer.look()).schema)
+        await installer.look()
+        refuse_unless_runnable(installer.found)
 
 
 class _Installer:
@@ -86,25 +88,34 @@ class _Installer:
     def __init__(self, connection: Connection, names: Names) -> None:
         self.connection = connection
         self.names = names
+        self.found: FoundSchema
         self.waiting: tuple[Phase, ...] = ()
         self.done: list[str] = []
 
-    async def look(self) -> FoundDatabase:
-        """Read what is there; afterwards `waiting` is what is left to do."""
-        found = await find(self.connection, self.names)
-        self.waiting = phases(found, self.names)
-        return found
+    async def look(self) -> None:
+        """Read what is there; afterwards `found` is that, and `waiting` what is left to do."""
+        database = await find(self.connection, self.names)
+        self.found = database.schema
+        self.waiting = phases(database, self.names)
 
     async def finished(self) -> bool:
-        """Whether nothing is left to do, as it stands now."""
-        await self.look()
+        """Whether nothing is left to do, as it stands now.
+
+        A schema to refuse is not finished: another program may be in the midst of migrating it, in
+        many small steps, and holds its lock while it does.
+        """
+        try:
+            await self.look()
+        except SchemaError:
+            return False
         return not self.waiting
 
     async def install(self) -> None:
         """Do it, bearing the company of others who do the same without our lock."""
         collision: BaseException | None = None
         for _ in range(ATTEMPTS):
-            if await self.finished():
+            await self.look()
+            if not self.waiting:
                 return
             try:
                 for phase in self.waiting:

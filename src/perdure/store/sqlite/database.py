@@ -18,6 +18,9 @@ from perdure.store.sqlite.writer import Writer
 
 T = TypeVar("T")
 
+WRITER_CACHE_KIB = 16_384
+"""Random ids spread a batch over the whole of an index, whose pages should not be read again."""
+
 
 class Database(Protocol):
     """Opened and closed as often as wanted; work outside of that is refused."""
@@ -98,6 +101,7 @@ class FileDatabase:
     def _connect_writer(self) -> Writer:
         # The writer waits for its turn by itself, so that it can stop waiting.
         connection = connect_file(self._path, self._settings, busy_timeout_s=0, create=True)
+        connection.driver.execute(f"PRAGMA cache_size=-{WRITER_CACHE_KIB}")
         turnstile = Turnstile(companions(self._path))
         return Writer(str(self._path), connection, turnstile, self._clock, self._settings)
 

@@ -1,0 +1,96 @@
+"""SIGKILL at every checkpoint boundary: nothing recorded repeats, nothing is stuck.
+
+At each hot write of a workflow with steps, a sleep, a child and concurrent steps a real process
+is killed before, in the middle of, and after it. Then one other process has to bring every one of
+these workflows to its right end by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from perdure import Engine
+from tests.acceptance.kill_program import STEPS, child, expected, parent
+from tests.support.engines import Lab
+from tests.support.process import ChildProcess
+
+MOMENTS = ("before", "in", "after")
+
+
+def run(url: str, effects: Path, workflow_id: str, number: int, moment: str) -> ChildProcess:
+    return ChildProcess(
+        "-m", "tests.acceptance.kill_program", url, effects, workflow_id, str(number), moment
+    )
+
+
+def count_writes(url: str, effects: Path) -> int:
+    with run(url, effects, "whole", 0, "never") as whole:
+        lines = whole.succeed()
+    return int(lines[-1].split()[1])
+
+
+def kill_at(url: str, effects: Path, number: int, moment: str) -> str:
+    """Run the workflow in a process that is killed there; returns its id."""
+    workflow_id = f"k{number}-{moment}"
+    with run(url, effects, workflow_id, number, moment) as doomed:
+        assert doomed.wait() == -9, doomed.errors
+    return workflow_id
+
+
+async def recorded_words(lab: Lab) -> set[str]:
+    """The effects whose step is recorded at this moment."""
+    rows = await lab.rows(
+        "SELECT output FROM operation_outputs WHERE function_name LIKE '%effect'"
+    )
+    return {row["output"].strip('"').lower() for row in rows}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+async def test_a_kill_at_every_boundary_loses_and_repeats_nothing(
+    shared_lab: Lab, tmp_path: Path
+) -> None:
+    lab, effects = shared_lab, tmp_path / "effects"
+    async with Engine(lab.url, workflows=[]):
+        pass
+    writes = await asyncio.to_thread(count_writes, lab.url, effects)
+    assert writes >= 9, "start, first, sleep, child, its step, its end, result, two, last, end"
+    kills = [(number, moment) for number in range(1, writes + 1) for moment in MOMENTS]
+    places = asyncio.Semaphore(3)
+
+    async def one(number: int, moment: str) -> str:
+        async with places:
+            return await asyncio.to_thread(kill_at, lab.url, effects, number, moment)
+
+    ids = await asyncio.gather(*(one(*each) for each in kills))
+    recorded = await recorded_words(lab)
+
+    survivor = await lab.start(parent, child, heartbeat=0.2)
+    started = [each for each in ids if await lab.find(each) is not None]
+    assert set(ids) - set(started) <= {"k1-before", "k1-in"}, "only an unwritten start is nothing"
+    handles = [survivor.handle(each, parent) for each in started]
+    async with asyncio.timeout(120):
+        results = await asyncio.gather(*handles)
+
+    assert results == [expected(each) for each in started]
+    await check_effects(lab, effects, started, recorded)
+
+
+async def check_effects(lab: Lab, effects: Path, ids: list[str], recorded: set[str]) -> None:
+    """Recorded steps ran once, those in flight at the kill at most twice, and no row is stuck."""
+    counts = Counter(effects.read_text().splitlines())
+    for workflow_id in ids:
+        for each in STEPS:
+            word = f"{workflow_id} {each}"
+            most = 1 if word in recorded else 2
+            assert 1 <= counts[word] <= most, f"{word} ran {counts[word]} times"
+        # Killed once: whatever was in flight then, only steps of one moment can have repeated.
+        assert sum(counts[f"{workflow_id} {each}"] for each in STEPS) <= len(STEPS) + 2
+    stuck = await lab.rows("SELECT * FROM workflow_status WHERE status <> 'SUCCESS'")
+    assert stuck == []
+    for workflow_id in ids:
+        assert [row["function_id"] for row in await lab.steps(workflow_id)] == list(range(1, 8))

@@ -54,8 +54,15 @@ async def test_items_of_one_batch_are_claimed_without_gaps(me: Process) -> None:
     assert sorted(run.workflow_id for run in claimed) == [item.workflow_id for item in batch]
 
 
-async def test_calls_one_after_the_other_are_first_in_first_out(me: Process) -> None:
-    """“Order: priority, then creation”: what an earlier call enqueued comes first."""
+async def test_what_an_earlier_call_enqueued_comes_first(me: Process) -> None:
+    """“Order: priority, then creation, then id”: the id decides between rows of one call only,
+    since what one call enqueued before another began was created before."""
+    made = [(await me.waiting(f"w{number}")).workflow_id for number in range(99, 39, -1)]
+    assert [run.workflow_id for run in await me.claim()] == made
+
+
+async def test_calls_one_after_the_other_are_claimed_by_their_instants(me: Process) -> None:
+    """“Order: priority, then creation, then id”."""
     made: list[WorkflowId] = []
     for number in range(30):
         item = rows.enqueued(f"{30 - number:02}")

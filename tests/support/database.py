@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 from perdure.ports.clock import Clock
 from perdure.ports.store import Store
 from perdure.store.postgres import PostgresSettings, PostgresStore
-from perdure.store.sqlite import SqliteStore
+from perdure.store.sqlite import SqliteSettings, SqliteStore
 from tests.support.backdoor import (
     Backdoor,
     MemoryBackdoor,
@@ -26,6 +26,7 @@ from tests.support.backdoor import (
 
 T = TypeVar("T")
 
+DEADLINE_S = 30.0
 SHARED, OWN = "dbos", "perdure"
 KEPT = frozenset({"dbos_migrations", "schema_version", "perdure_schema_version"})
 SQLITE_PREFIX = "sqlite:///"
@@ -54,11 +55,21 @@ class MovableClock:
         self.offset += ms
 
 
-def build_store(url: str, application: str, clock: Clock) -> Store:
-    """A store on that database, not yet opened."""
+def build_store(
+    url: str, application: str, clock: Clock, *, deadline_s: float = DEADLINE_S
+) -> Store:
+    """A store on that database, not yet opened; a statement ends or fails within the deadline."""
     if url.startswith("postgres"):
-        return PostgresStore(PostgresSettings(url=url, application_name=application), clock)
-    return SqliteStore(url, application_name=application, clock=clock)
+        settings = PostgresSettings(
+            url=url, application_name=application, statement_timeout_s=deadline_s
+        )
+        return PostgresStore(settings, clock)
+    return SqliteStore(
+        url,
+        application_name=application,
+        clock=clock,
+        settings=SqliteSettings(busy_timeout_s=deadline_s, statement_timeout_s=deadline_s),
+    )
 
 
 async def migrate(url: str) -> None:

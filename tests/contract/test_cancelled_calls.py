@@ -1,0 +1,117 @@
+"""Calls cancelled or out of time: the store stays usable, and the truth can be learnt."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+
+from perdure.errors import DatabaseConflict, DatabaseUnavailable
+from perdure.model.answer import AnswerKind
+from perdure.model.workflow import Fence
+from tests.support import rows
+from tests.support.backdoor import connect_file
+from tests.support.database import SQLITE_PREFIX, MovableClock, build_store
+from tests.support.store import Process, Site, kinds
+
+WRITTEN, MINE, LOST = AnswerKind.WRITTEN, AnswerKind.MINE, AnswerKind.LOST
+ROUNDS = 60
+
+
+async def interrupted(turns: int, call: Callable[[], Awaitable[Any]]) -> None:
+    """Begin the call, and cancel it after that many turns of the loop."""
+    task = asyncio.ensure_future(call())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_cancelled_start(site: Site, me: Process) -> None:
+    """“every method is safe to repeat after an unknown outcome”."""
+    for turns in range(ROUNDS):
+        batch = rows.starts(rows.direct(), rows.enqueued(), rows.direct())
+        await interrupted(turns, partial(me.store.start, batch, me.executor))
+        answers = kinds(await me.store.start(batch, me.executor))
+        assert answers in ([WRITTEN] * 3, [MINE] * 3)
+
+
+async def test_a_cancelled_record(site: Site, me: Process) -> None:
+    """“every method is safe to repeat after an unknown outcome”."""
+    run = await me.running()
+    for turns in range(ROUNDS):
+        batch = [rows.checkpoint(run, 2 * turns + 1), rows.checkpoint(run, 2 * turns + 2)]
+        await interrupted(turns, partial(me.store.record, batch))
+        answers = kinds(await me.store.record(batch))
+        assert answers in ([WRITTEN] * 2, [MINE] * 2)
+    assert len(await site.steps(run.workflow_id)) == 2 * ROUNDS
+
+
+async def test_a_cancelled_claim(site: Site, me: Process) -> None:
+    """“Repeating a call with the same token after an unknown outcome also returns the rows the
+    first try claimed”."""
+    await me.start(*[rows.enqueued() for _ in range(2 * ROUNDS)])
+    taken: list[Fence] = []
+    for turns in range(ROUNDS):
+        request = rows.claim(me.executor, limit=2)
+        await interrupted(turns, partial(me.store.claim, request))
+        claimed = await me.store.claim(request)
+        taken += [Fence(run.workflow_id, run.owner) for run in claimed]
+    assert len({fence.workflow_id for fence in taken}) == len(taken) == 2 * ROUNDS
+    assert await me.store.lost(taken) == []
+    assert set(await me.store.owned(me.executor)) == set(taken)
+
+
+async def test_a_cancelled_ending(site: Site, me: Process) -> None:
+    """“every method is safe to repeat after an unknown outcome”."""
+    for turns in range(ROUNDS):
+        run = await me.running()
+        await interrupted(turns, partial(me.store.finish, [rows.finish(run)]))
+        (answer,) = await me.store.finish([rows.finish(run)])
+        assert answer.kind in (WRITTEN, MINE)
+        assert (await site.status(run.workflow_id))["status"] == "SUCCESS"
+
+
+async def test_cancelled_reads(site: Site, me: Process) -> None:
+    """“Plain reads”: one that nobody waits for any more disturbs no other."""
+    run = await me.running()
+    await me.store.record([rows.checkpoint(run)])
+    for turns in range(ROUNDS):
+        await interrupted(turns, partial(me.store.history, [run.workflow_id]))
+        await interrupted(turns, partial(me.store.settled, [run.workflow_id]))
+        assert len((await me.store.history([run.workflow_id]))[run.workflow_id]) == 1
+        assert (await me.store.settled([run.workflow_id])).outcomes == ()
+
+
+@asynccontextmanager
+async def locked(site: Site, run: Fence) -> AsyncIterator[None]:
+    """Somebody else is at work on that row and does not end."""
+    if site.kind == "postgres":
+        lock = "SELECT 1 FROM workflow_status WHERE workflow_uuid = ? FOR UPDATE"
+        async with site.postgres.transaction(lock, run.workflow_id):
+            yield
+        return
+    connection = connect_file(site.database.url.removeprefix(SQLITE_PREFIX))
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+        connection.execute("ROLLBACK")
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize("site_kind", ["sqlite", "postgres"])
+async def test_every_statement_has_a_deadline(site: Site, me: Process) -> None:
+    """“Every statement has a deadline”: also one that waits for a lock."""
+    run = await me.running()
+    store = build_store(site.database.url, "app", MovableClock(), deadline_s=0.2)
+    await store.open()
+    try:
+        async with locked(site, rows.fence_of(run)):
+            with pytest.raises((DatabaseUnavailable, DatabaseConflict)):
+                await store.cancel([run.workflow_id])
+        assert await store.cancel([run.workflow_id]) == [run.workflow_id]
+    finally:
+        await store.close()

@@ -53,7 +53,7 @@ class Claims(Concern):
         """See `perdure.ports.store.RunStore.lost`."""
         if not fences:
             return []
-        found = await self._database.fetch("lost_runs", *packed(zip(*fences, strict=True)))
+        found = await self._database.fetch("lost_runs", *packed(fences))
         return [WorkflowId(row["workflow_uuid"]) for row in found]
 
     async def owned(self, executor_id: ExecutorId) -> list[Fence]:

@@ -26,7 +26,7 @@ class Endings(Concern):
 
     async def _finish(self, items: Sequence[Finish]) -> list[Answer[Outcome]]:
         (row,) = await self._database.hot(
-            "finish", "finish", *packed(zip(*items, strict=True)), self._database.offset_ms
+            "finish", "finish", *packed(items), self._database.offset_ms
         )
         if row["fenced"] is None:
             return [WRITTEN] * len(items)
@@ -38,9 +38,9 @@ class Endings(Concern):
         return await in_waves(items, _run, self._release)
 
     async def _release(self, items: Sequence[Release]) -> list[Answer[Outcome]]:
-        columns = zip(*[(*item[:3], int(item.give_back)) for item in items], strict=True)
+        given = [(*item[:3], int(item.give_back)) for item in items]
         (row,) = await self._database.fetch(
-            "release", *packed(columns, {2, 3}), self._database.offset_ms, INTERNAL_QUEUE
+            "release", *packed(given, {2, 3}), self._database.offset_ms, INTERNAL_QUEUE
         )
         if row["fenced"] is None:
             return [WRITTEN] * len(items)

@@ -10,7 +10,7 @@ from perdure.model.ids import ExecutorId
 from perdure.model.status import WorkflowState
 from perdure.model.workflow import StandingWorkflow, Start
 from perdure.store import rows
-from perdure.store.postgres.batch import in_waves, packed
+from perdure.store.postgres.batch import in_waves, packed, packed_columns
 from perdure.store.postgres.concern import Concern, boot_of
 from perdure.store.postgres.failures import DuplicateKey
 from perdure.store.postgres.lanes import Record
@@ -78,7 +78,7 @@ class Starts(Concern):
         left = [item for place, item in enumerate(items, 1) if place not in written]
         standing = iter(
             await self._database.hot(
-                "start", "standing_workflows", *packed(zip(*map(_asked, left), strict=True), {4})
+                "start", "standing_workflows", *packed([_asked(item) for item in left], {4})
             )
         )
         return [
@@ -88,13 +88,14 @@ class Starts(Concern):
 
 
 def _columns(items: Sequence[Start]) -> list[Any]:
-    workflows = zip(*[item.workflow for item in items], strict=True)
+    workflows = [item.workflow for item in items]
     callers = [
         (*item.caller, place) for place, item in enumerate(items, 1) if item.caller is not None
     ]
     if not callers:
         return [*packed(workflows, _NUMBERS), *_NO_CALLERS]
-    return packed([*workflows, *zip(*callers, strict=True)], _NUMBERS)
+    columns = [*zip(*workflows, strict=True), *zip(*callers, strict=True)]
+    return packed_columns(columns, _NUMBERS)
 
 
 def _may_meet_another(item: Start) -> bool:

@@ -56,7 +56,7 @@ class Steps(Concern):
         return await self._step_answers(items, written)
 
     async def _write_steps(self, query: str, items: Sequence[Checkpoint]) -> list[Record]:
-        columns = packed(zip(*items, strict=True), CHECKPOINT_NUMBERS)
+        columns = packed(items, CHECKPOINT_NUMBERS)
         return await self._database.hot(
             "record", query, *columns, self._application, self._database.offset_ms
         )
@@ -66,7 +66,7 @@ class Steps(Concern):
     ) -> list[Answer[StepRow]]:
         """The answers, the reasons of what was not written looked up."""
         left = [item for item, done in zip(items, written, strict=True) if not done]
-        asked = packed([[item.workflow_id for item in left], [item.step_id for item in left]], {1})
+        asked = packed([(item.workflow_id, item.step_id) for item in left], {1})
         standing = iter(await self._database.hot("record", "standing_steps", *asked))
         return [
             WRITTEN if done else _verdict(item, next(standing))

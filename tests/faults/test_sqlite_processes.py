@@ -135,8 +135,18 @@ async def test_a_takeover_removes_the_dead_boots_lock(
         assert seen is not None
         assert (await me.store.take_over(seen, 10)).finished
     assert sorted(file.name for file in folder.iterdir()) == sorted(
-        [f"{me.lease.boot_id}.lock", "turn.lock"]
+        [f"{me.lease.boot_id}.lock", "turnstile"]
     )
+
+
+async def test_a_process_that_closes_nothing_ends_all_the_same(sqlite_url: str, me: Judge) -> None:
+    boot = rows.boot_id()
+    with ChildProcess(*PROGRAMS, "leave", sqlite_url, boot) as child:
+        assert child.succeed() == ["leaving"]
+        seen = await me.suspicion(boot)
+        assert seen is not None
+        assert seen.lock is LockState.FREE
+        assert (await me.store.take_over(seen, 10)).moved == 1
 
 
 async def test_a_stopped_process_at_the_turnstile_stops_nobody(sqlite_url: str, me: Judge) -> None:

@@ -55,7 +55,9 @@ DIFFERENT = [
         "a lease is locked as a row on Postgres; SQLite's transaction locks the whole file",
     ),
     counterparts(
-        "take_lock record_lock", "", "on SQLite a lock on a file shows that the process lives"
+        "take_lock record_lock",
+        "recorded_locks",
+        "on SQLite a lock on a file shows that the process lives; files of nobody are swept up",
     ),
     counterparts(
         "history",

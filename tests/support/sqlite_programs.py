@@ -15,6 +15,7 @@ from perdure.model.ids import BootId
 from perdure.model.lease import NewLease
 from perdure.model.workflow import Fence, Start
 from perdure.ports.store import Store
+from perdure.store.sqlite import turnstile
 from perdure.store.sqlite.location import companions
 from perdure.store.sqlite.lockfile import LockFile
 from tests.support import rows
@@ -107,9 +108,17 @@ def hold_the_file(url: str, seconds: str) -> None:
 def hold_the_turnstile(url: str) -> None:
     """Take the turnstile and keep it."""
     folder = companions(Path(url.removeprefix("sqlite:///")))
-    file = LockFile(folder / "turn.lock", create=True)
+    file = LockFile(folder / turnstile.NAME, create=True)
     say(f"holding {file.try_lock()}")
     threading.Event().wait()
+
+
+async def leave_without_closing(url: str, boot: str) -> None:
+    """Write something and end, with store and link still open."""
+    store, lease = await owner(url, BootId(boot))
+    await store.start([Start(rows.direct())], lease.executor_id)
+    await store.now_ms()
+    say("leaving")
 
 
 def main(name: str, url: str, *arguments: str) -> None:
@@ -120,6 +129,8 @@ def main(name: str, url: str, *arguments: str) -> None:
         asyncio.run(write_batches(url, *arguments))
     elif name == "fork":
         asyncio.run(die_with_a_child(url, *arguments))
+    elif name == "leave":
+        asyncio.run(leave_without_closing(url, *arguments))
     elif name == "hold":
         hold_the_file(url, *arguments)
     elif name == "turn":

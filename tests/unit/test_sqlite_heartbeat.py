@@ -192,3 +192,26 @@ async def test_ending_a_lease_removes_its_file(site: Site, boot: Boot) -> None:
 async def test_a_link_that_is_not_open_says_so(site: Site) -> None:
     with pytest.raises(DatabaseUnavailable, match="not open"):
         await Boot(site.store).beat()
+
+
+async def test_files_of_nobody_are_swept_up(site: Site, boot: Boot) -> None:
+    other = SqliteStore(
+        f"sqlite:///{site.folder.with_suffix('')}", application_name="other", clock=site.clock
+    )
+    await other.open()
+    theirs = Boot(other)
+    await theirs.link.open(theirs.lease)
+    await theirs.link.close()
+    (site.folder / "boot-left-behind.lock").touch()
+    held = liveness.take(site.folder, rows.boot_id())
+    assert held is not None
+    third = Boot(site.store)
+    await third.link.open(third.lease)
+    assert names(site.folder) == {
+        "turnstile",
+        held.name,
+        *(f"{one.lease.boot_id}.lock" for one in (boot, theirs, third)),
+    }
+    held.close()
+    await third.link.close()
+    await other.close()

@@ -33,7 +33,7 @@ def plan(connection: sqlite3.Connection, query: str) -> list[str]:
     text = QUERIES[query]
     parameters: dict[str, object] | list[object] = dict.fromkeys(re.findall(r":(\w+)", text), "[]")
     if not parameters:
-        parameters = [None] * max(int(number) for number in re.findall(r"\?(\d+)", text))
+        parameters = [None] * max(int(number) for number in re.findall(r"\?(\d+)", f"{text} ?0"))
     return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {text}", parameters)]
 
 

@@ -49,6 +49,7 @@ class SqliteHeartbeatLink:
         if not await self._renew(session, "open_lease", lease, patience_s):
             raise LeaseLost(f"the lease of {lease.executor_id} was taken over")
         self._opened.add(lease.boot_id)
+        await self._sweep_locks(session)
         return self._lock is not None
 
     async def beat(
@@ -88,6 +89,12 @@ class SqliteHeartbeatLink:
     def _take_lock(self, boot_id: BootId) -> None:
         if self._folder is not None:
             self._lock = liveness.take(self._folder, boot_id)
+
+    async def _sweep_locks(self, session: Session) -> None:
+        if self._folder is not None:
+            query = self._access.queries["recorded_locks"]
+            recorded = await session.read(lambda connection: connection.rows(query))
+            liveness.sweep(self._folder, {row["lock_path"] for row in recorded})
 
     async def _renew(
         self, session: Session, query: str, lease: NewLease, patience_s: float

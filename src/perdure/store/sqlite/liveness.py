@@ -8,6 +8,7 @@ that is not there says nothing, so that one removed by accident kills nobody.
 import contextlib
 import logging
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from perdure.model.ids import BootId
@@ -78,3 +79,15 @@ def remove(folder: Path, name: str | None) -> None:
     if name:
         with contextlib.suppress(OSError):
             (folder / Path(name).name).unlink()
+
+
+def sweep(folder: Path, kept: Collection[str]) -> None:
+    """Remove the files that nobody holds and that are not `kept`, which leases name.
+
+    They were left by processes that died before they wrote a lease. One just being taken may go
+    too: its taker notices and takes it anew.
+    """
+    with contextlib.suppress(OSError):
+        for file in folder.glob("*.lock"):
+            if file.name not in kept and look(folder, file.name) is LockState.FREE:
+                remove(folder, file.name)

@@ -17,6 +17,7 @@ from perdure.store.sqlite.lockfile import LockFile
 
 log = logging.getLogger("perdure")
 
+NAME = "turnstile"
 PATIENCE_S = 1.0
 _PAUSE_S = 0.001
 
@@ -62,7 +63,7 @@ class Turnstile:
 def _opened(folder: Path) -> LockFile | None:
     try:
         folder.mkdir(exist_ok=True)
-        return LockFile(folder / "turn.lock", create=True)
+        return LockFile(folder / NAME, create=True)
     except OSError as error:
         log.debug("no turnstile for writers of this database: %s", error)
         return None

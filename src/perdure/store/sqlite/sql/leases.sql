@@ -34,6 +34,10 @@ SELECT boot_id, executor_id, renewals, expires_at, taken_at, lock_path
 FROM perdure_leases
 WHERE application_name = :application;
 
+-- name: recorded_locks
+-- The lock files that leases name, of whatever application.
+SELECT lock_path FROM perdure_leases WHERE lock_path IS NOT NULL;
+
 -- name: orphaned_executors
 -- Executors of PENDING rows that look like ours and have no lease.
 SELECT DISTINCT w.executor_id FROM workflow_status w

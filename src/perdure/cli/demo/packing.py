@@ -38,6 +38,9 @@ _OPEN_FLAGS = (
 )
 
 
+_CHANGED = "it changed while it was read"
+
+
 class SourceChanged(Exception):
     """The file is not, or no longer, what was to be archived."""
 
@@ -76,10 +79,10 @@ def pack(folder: Path, out: Path, name: str, stop: StopSign) -> Packed:
     with _unfinished(out) as path:
         with _opened(folder / name) as source, path.open("xb") as archive:
             before = os.fstat(source.fileno())
-            size, sha256 = _compress(source, archive, stop)
+            size, sha256 = _compress(source, archive, before.st_size, stop)
             after = os.fstat(source.fileno())
             if size != after.st_size or _stamp(before) != _stamp(after):
-                raise SourceChanged("it changed while it was read")
+                raise SourceChanged(_CHANGED)
             stored = archive.tell()
             archive.flush()
             os.fsync(archive.fileno())
@@ -119,13 +122,18 @@ def archive_path(out: Path, name: str) -> Path:
     return Path(out, FILES, *parents, file + SUFFIX)
 
 
-def _compress(source: IO[bytes], archive: IO[bytes], stop: StopSign) -> tuple[int, str]:
+def _compress(
+    source: IO[bytes], archive: IO[bytes], expected: int, stop: StopSign
+) -> tuple[int, str]:
     digest = hashlib.sha256()
     squeezed = zlib.compressobj(LEVEL, zlib.DEFLATED, _GZIP)
     size = 0
     while chunk := source.read(CHUNK):
         _check(stop)
         size += len(chunk)
+        if size > expected:
+            # Reading on could go on for ever: it may grow as fast as it is read.
+            raise SourceChanged(_CHANGED)
         digest.update(chunk)
         archive.write(squeezed.compress(chunk))
     archive.write(squeezed.flush())

@@ -5,7 +5,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import msgspec
@@ -61,7 +62,6 @@ async def archive(where: Places, display: Display, *, again: bool) -> Result:
     number, recorded = _choose(where, earlier, again=again)
     tally = Tally()
     TALLY.set(tally)
-    _stop_on_sigterm()
     engine = Engine(
         where.database,
         workflows=[archive_folder, archive_file],
@@ -69,7 +69,7 @@ async def archive(where: Places, display: Display, *, again: bool) -> Result:
         threads=_threads(),
         grace=GRACE_S,
     )
-    with NoteHandler(display):
+    with NoteHandler(display), _sigterm_like_sigint():
         async with engine:
             call = archive_folder.options(id=where.run_id(number), engine=engine)
             handle = await call.start(where.folder, where.out, where.leave_out)
@@ -136,16 +136,14 @@ def _summary_of(row: WorkflowRow) -> Summary:
 
 async def _follow(call: Awaitable[Summary], tally: Tally, recorded: int, display: Display) -> None:
     """Show progress until the run has ended, well or not."""
+    announcer = _Announcer(tally, recorded, display)
     ended = asyncio.ensure_future(_ended(call))
-    announced = False
     try:
-        while True:
+        while not ended.done():
             await asyncio.wait([ended], timeout=display.interval_s)
-            if not announced:
-                announced = _announce(tally, recorded, display)
-            if ended.done():
-                break
-            display.show(max(tally.settled, recorded), tally)
+            announcer.look()
+            if not ended.done():
+                display.show(max(tally.settled, recorded), tally)
     finally:
         ended.cancel()
     await ended
@@ -155,23 +153,37 @@ async def _ended(call: Awaitable[Summary]) -> None:
     await call
 
 
-def _announce(tally: Tally, recorded: int, display: Display) -> bool:
-    """Say what there is to do, once that is known."""
-    if tally.total is not None:
-        left = max(tally.total - recorded, 0)
-        if recorded:
-            were = "was" if recorded == 1 else "were"
-            display.note(
-                f"{plural(recorded, 'file')} {were} already recorded, "
-                f"archiving the remaining {left:,}"
-            )
-        else:
-            display.note(f"archiving {plural(left, 'file')}")
-        return True
-    if tally.seconds > SILENCE_S:
-        display.note("another process works on this archive; waiting for it to finish, or to die")
-        return True
-    return False
+class _Announcer:
+    """Says once what there is to do, and once that it is waited for if another process does it."""
+
+    def __init__(self, tally: Tally, recorded: int, display: Display) -> None:
+        self._tally = tally
+        self._recorded = recorded
+        self._display = display
+        self._told_plan = False
+        self._told_wait = False
+
+    def look(self) -> None:
+        """Say what can be said by now."""
+        total = self._tally.total
+        if total is None:
+            if self._tally.seconds > SILENCE_S and not self._told_wait:
+                self._told_wait = True
+                self._display.note("another process works on this archive; waiting for it")
+        elif not self._told_plan:
+            self._told_plan = True
+            self._display.note(self._plan(total))
+
+    def _plan(self, total: int) -> str:
+        if self._told_wait:
+            return f"its work goes on here: {plural(total, 'file')} in all"
+        if not self._recorded:
+            return f"archiving {plural(total, 'file')}"
+        were = "was" if self._recorded == 1 else "were"
+        return (
+            f"{plural(self._recorded, 'file')} {were} already recorded, "
+            f"archiving the remaining {max(total - self._recorded, 0):,}"
+        )
 
 
 def _threads() -> int:
@@ -179,7 +191,14 @@ def _threads() -> int:
     return 2 * (os.cpu_count() or 1) + 2
 
 
-def _stop_on_sigterm() -> None:
-    """SIGTERM stops in order, as Ctrl-C does: asyncio's own handler does the rest."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+@contextmanager
+def _sigterm_like_sigint() -> Iterator[None]:
+    """Let SIGTERM stop in order, as Ctrl-C does: asyncio's own handler does the rest."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

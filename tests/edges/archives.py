@@ -1,0 +1,67 @@
+"""Folders to archive, and what an archive holds."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import os
+import random
+from pathlib import Path
+from typing import Any
+
+
+def tree(folder: Path, files: int, big_bytes: int = 0) -> Path:
+    """A folder of many small files in nested folders, and maybe a big one that comes last."""
+    chance = random.Random(files)
+    for number in range(files):
+        path = folder / f"part-{number % 7}" / f"{number % 3}" / f"file-{number:04}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(chance.randbytes(chance.randrange(200)) * chance.randrange(30))
+    if big_bytes:
+        (folder / "zz-big.bin").write_bytes(chance.randbytes(big_bytes))
+    return folder
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """The hash of every regular file, by its name relative to the folder."""
+    return {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names(folder)
+    }
+
+
+def names(folder: Path) -> list[str]:
+    """All regular files below a folder; links are not followed."""
+    return sorted(
+        os.path.relpath(os.path.join(path, file), folder)  # noqa: PTH118 - any bytes in names
+        for path, _, files in os.walk(folder)
+        for file in files
+        if Path(path, file).is_file() and not Path(path, file).is_symlink()
+    )
+
+
+def archived(out: Path) -> dict[str, str]:
+    """The hash of what every archive holds, by the file's name; for names that need no escape."""
+    return {
+        name.removesuffix(".gz"): hashlib.sha256(
+            gzip.decompress((out / "files" / name).read_bytes())
+        ).hexdigest()
+        for name in names(out / "files")
+    }
+
+
+def summary(out: Path) -> dict[str, Any]:
+    """The summary's file."""
+    document: dict[str, Any] = json.loads((out / "summary.json").read_text(encoding="ascii"))
+    return document
+
+
+def recorded(out: Path) -> dict[str, str]:
+    """The hashes in the summary, by name."""
+    return {each["name"]: each["sha256"] for each in summary(out)["files"]}
+
+
+def identity(path: Path) -> tuple[int, int]:
+    """Changes whenever a file is written again under its name."""
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns

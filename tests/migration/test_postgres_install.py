@@ -268,7 +268,22 @@ async def test_a_build_that_does_not_end_says_what_to_do(
         await slow.fetchval("SELECT 1")
         with pytest.raises(DatabaseUnavailable, match="backend_xmin"):
             await schema.migrate(connector(postgres_url), "dbos")
+    assert await _version(postgres_url) == 123
     assert (await schema.migrate(connector(postgres_url), "dbos")).after == 125
+    assert as_known(await postgres_facts(postgres_url), GOLDEN) == GOLDEN
+
+
+async def test_a_migration_that_was_cut_off_goes_on_where_it_was(postgres_url: str) -> None:
+    await make_postgres_oldest(postgres_url)
+    async with connected(postgres_url) as connection:
+        await connection.execute(
+            "CREATE INDEX idx_application_versions_timestamp "
+            "ON dbos.application_versions (version_timestamp DESC);"
+            "UPDATE dbos.dbos_migrations SET version = 124"
+        )
+    report = await schema.migrate(connector(postgres_url), "dbos")
+    built = [text.split()[3] for text in report.statements if text.startswith("CREATE INDEX")]
+    assert built == ["idx_application_versions_owner_timestamp"]
     assert as_known(await postgres_facts(postgres_url), GOLDEN) == GOLDEN
 
 

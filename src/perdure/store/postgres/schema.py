@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import asyncpg
 
@@ -14,7 +14,15 @@ from perdure.logic.schema import FoundSchema, refuse_unless_runnable
 from perdure.model.wire import SCHEMA_VERSION
 from perdure.ports.store.lifecycle import SchemaReport
 from perdure.store.ddl import statements
-from perdure.store.postgres.schema_lock import Connect, Connection, installing_alone
+from perdure.store.postgres.schema_connection import (
+    STATEMENT_S,
+    WORK,
+    Connect,
+    Connection,
+    opened,
+    transaction,
+)
+from perdure.store.postgres.schema_lock import installing_alone
 from perdure.store.postgres.schema_phases import (
     PACKAGE,
     Names,
@@ -28,9 +36,6 @@ ATTEMPTS = 20
 
 PATIENCE_S = 600.0
 """How long building an index may take, ours or a peer's: it waits for every older snapshot."""
-
-_STATEMENT_S = 60.0
-_CLOSE_S = 5.0
 
 _COLLISIONS = (
     asyncpg.DeadlockDetectedError,
@@ -53,7 +58,7 @@ async def migrate(connect: Connect, schema: str) -> SchemaReport:
     Opens one connection, and a second one if there is something to do. Raises `SchemaError` kinds
     for what a retry cannot cure; other errors of the driver pass through for the caller to map.
     """
-    async with _opened(connect, schema) as installer:
+    async with _installer(connect, schema) as installer:
         finished = await installer.finished()
         before = installer.found.version
         if not finished:
@@ -65,7 +70,7 @@ async def migrate(connect: Connect, schema: str) -> SchemaReport:
 
 async def plan(connect: Connect, schema: str) -> SchemaReport:
     """What `migrate` would do now; reads only."""
-    async with _opened(connect, schema) as installer:
+    async with _installer(connect, schema) as installer:
         await installer.look()
         before = installer.found.version
         texts = tuple(text for phase in installer.waiting for text in phase.script)
@@ -77,7 +82,7 @@ async def check(connect: Connect, schema: str) -> None:
 
     Needs nothing but the right to read the tables.
     """
-    async with _opened(connect, schema) as installer:
+    async with _installer(connect, schema) as installer:
         await installer.look()
         refuse_unless_runnable(installer.found)
 
@@ -133,18 +138,18 @@ class _Installer:
             for text in phase.texts:
                 await self._run_online(text)
         else:
-            async with self.connection.transaction(isolation="read_committed"):
+            async with transaction(self.connection, WORK):
                 if phase.repairs is not None and not await self._still_broken(phase):
                     return
                 for text in phase.texts:
-                    await self.connection.execute(text, timeout=_STATEMENT_S)
+                    await self.connection.execute(text, timeout=STATEMENT_S)
         self.done += phase.script
 
     async def _still_broken(self, phase: Phase) -> bool:
         """Waits for whoever may be building the index, then looks at it again."""
         await self.connection.execute(phase.texts[0], timeout=PATIENCE_S)
         query = self.names.render(statements(PACKAGE, "inspect")["indexes"]).text
-        rows = await self.connection.fetch(query, self.names.shared, timeout=_STATEMENT_S)
+        rows = await self.connection.fetch(query, self.names.shared, timeout=STATEMENT_S)
         return any(row["name"] == phase.repairs and not row["valid"] for row in rows)
 
     async def _run_online(self, text: str) -> None:
@@ -159,21 +164,18 @@ class _Installer:
 
 
 @asynccontextmanager
-async def _opened(connect: Connect, schema: str) -> AsyncIterator[_Installer]:
+async def _installer(connect: Connect, schema: str) -> AsyncIterator[_Installer]:
     """An installer on a connection of its own, with a refused right told as what to do about it."""
     names = Names.of(schema)
-    connection = await connect()
     try:
-        yield _Installer(connection, names)
+        async with opened(connect) as connection:
+            yield _Installer(connection, names)
     except asyncpg.InsufficientPrivilegeError as error:
         raise SchemaError(
             f"{names.where}: {error.message}; run `perdure migrate` with a role that may create "
             f"schemas and tables, and grant this one the use of the schemas {names.shared!r} and "
             f"{names.own!r} and their tables"
         ) from error
-    finally:
-        with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
-            await connection.close(timeout=_CLOSE_S)
 
 
 async def _pause() -> None:

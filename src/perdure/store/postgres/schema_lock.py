@@ -7,19 +7,19 @@ import hashlib
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, TypeAlias
+from contextlib import asynccontextmanager
 
 import asyncpg
 
 from perdure.store.ddl import render, statements
-
-if TYPE_CHECKING:
-    from asyncpg.transaction import Transaction
-
-Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
-Connect: TypeAlias = Callable[[], Awaitable[Connection]]
-"""Opens one plain connection (not one of a pool); whoever calls it closes it."""
+from perdure.store.postgres.schema_connection import (
+    STATEMENT_S,
+    WORK,
+    Connect,
+    Connection,
+    opened,
+    transaction,
+)
 
 OTHER_SDKS_KEY = 1234567890
 """The advisory lock the other SDKs migrate under, one for the whole database."""
@@ -30,8 +30,6 @@ OTHER_SDKS_WAIT_S = 30.0
 OWN_WAIT_S = 90.0
 """How long to wait for a peer of ours, which may be waiting for theirs."""
 
-_STATEMENT_S = 30.0
-_CLOSE_S = 5.0
 _GRANTED = "SELECT 1"
 
 _NO_LOCKS = (
@@ -56,14 +54,9 @@ async def installing_alone(
     holder nor those who wait for it: building an index concurrently waits for every snapshot, so
     that the two would wait for each other. Hence the locks are tried and never waited for.
     """
-    connection = await connect()
-    transaction = connection.transaction(isolation="read_committed")
-    try:
-        await transaction.start()
+    async with opened(connect) as connection, transaction(connection, WORK):
         await _take_in_turn(connection, schema, finished)
         yield
-    finally:
-        await _give_up(connection, transaction)
 
 
 async def _take_in_turn(
@@ -72,11 +65,11 @@ async def _take_in_turn(
     """Ours first, so that a peer of ours never gets in while one of us waits for the other."""
     queries = statements("perdure.store.postgres", "lock")
     try:
-        await connection.execute(queries["stay"].text, timeout=_STATEMENT_S)
+        await connection.execute(queries["stay"].text, timeout=STATEMENT_S)
         for key, wait_s in ((own_key(schema), OWN_WAIT_S), (OTHER_SDKS_KEY, OTHER_SDKS_WAIT_S)):
             attempt = render(queries["try_lock"], {"key": str(key)}).text
             deadline = time.monotonic() + wait_s
-            while await connection.execute(attempt, timeout=_STATEMENT_S) != _GRANTED:
+            while await connection.execute(attempt, timeout=STATEMENT_S) != _GRANTED:
                 if time.monotonic() > deadline:
                     break
                 if await finished():
@@ -90,11 +83,3 @@ def own_key(schema: str) -> int:
     """The advisory lock of Perdure's installers of one shared schema."""
     digest = hashlib.sha256(f"perdure.schema.{schema}".encode()).digest()
     return int.from_bytes(digest[:8], signed=True)
-
-
-async def _give_up(connection: Connection, transaction: Transaction) -> None:
-    """Ends the transaction and the connection, whatever state they are in."""
-    with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
-        await asyncio.wait_for(transaction.rollback(), _CLOSE_S)
-    with suppress(asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
-        await connection.close(timeout=_CLOSE_S)

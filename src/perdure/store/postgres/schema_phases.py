@@ -17,10 +17,15 @@ from perdure.logic.schema import (
 from perdure.model.wire import SCHEMA_VERSION
 from perdure.store.ddl import Statement, dollar_quote, render, statements
 from perdure.store.identifiers import own_schema, quote_identifier
+from perdure.store.postgres.schema_connection import (
+    SNAPSHOT,
+    STATEMENT_S,
+    Connection,
+    transaction,
+)
 
 PACKAGE = "perdure.store.postgres"
 ONLINE = " CONCURRENTLY "
-_STATEMENT_S = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,7 @@ class Phase:
         return self.texts if self.online else ("BEGIN", *self.texts, "COMMIT")
 
 
-async def find(connection: asyncpg.Connection[asyncpg.Record], names: Names) -> FoundDatabase:
+async def find(connection: Connection, names: Names) -> FoundDatabase:
     """Read what is there. One transaction, so that it also works through a pooler.
 
     One snapshot: another program may be adding tables and raising the version right now.
@@ -96,18 +101,18 @@ async def find(connection: asyncpg.Connection[asyncpg.Record], names: Names) -> 
     def text(name: str) -> str:
         return names.render(queries[name]).text
 
-    async with connection.transaction(isolation="repeatable_read", readonly=True):
+    async with transaction(connection, SNAPSHOT):
         (row,) = await connection.fetch(
-            text("catalogue"), names.shared, names.own, sorted(SHARED_TABLES), timeout=_STATEMENT_S
+            text("catalogue"), names.shared, names.own, sorted(SHARED_TABLES), timeout=STATEMENT_S
         )
         tables = frozenset(row["tables"])
-        indexes = await connection.fetch(text("indexes"), names.shared, timeout=_STATEMENT_S)
+        indexes = await connection.fetch(text("indexes"), names.shared, timeout=STATEMENT_S)
         versions: list[asyncpg.Record] = []
         if BOOKKEEPING in tables:
-            versions = await connection.fetch(text("shared_versions"), timeout=_STATEMENT_S)
+            versions = await connection.fetch(text("shared_versions"), timeout=STATEMENT_S)
         own_version = None
         if row["own_tables"]:
-            own_version = await connection.fetchval(text("own_version"), timeout=_STATEMENT_S)
+            own_version = await connection.fetchval(text("own_version"), timeout=STATEMENT_S)
     return FoundDatabase(
         FoundSchema(
             where=names.where,

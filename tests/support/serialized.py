@@ -30,11 +30,22 @@ def make(
     return Serialization(max_value_bytes=limit, unpickle=unpickle, errors=errors, known_error=known)
 
 
+def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:
+    """The error after it was raised, with its traceback."""
+
+    def fail() -> None:
+        raise error from cause
+
+    with pytest.raises(type(error)) as caught:
+        fail()
+    return caught.value
+
+
 def fingerprint(value: Any) -> Any:
     """A value as nested tuples that are equal only for equal values of equal types."""
     kind = type(value).__qualname__
     if isinstance(value, Enum):
-        return kind, value.name if value.name else value.value
+        return kind, value.name or value.value
     if isinstance(value, datetime | time):
         return kind, value.replace(tzinfo=None).isoformat(), value.fold, _zone(value.tzinfo)
     if isinstance(value, float | Decimal):

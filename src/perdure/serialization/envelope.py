@@ -82,6 +82,8 @@ def traceback_of(error: BaseException, limit: int) -> str:
     """The traceback of an error as text, at most `limit` characters, the innermost ones."""
     if isinstance(error, RemoteError) and error.traceback_text:
         return storable_text(error.traceback_text)[-limit:]
+    if error.__traceback__ is None:
+        return ""
     try:
         lines = traceback.format_exception(error, limit=-_SHOWN_FRAMES)
     except Exception:  # noqa: BLE001  formatting asks the classes of the whole chain

@@ -20,11 +20,15 @@ from perdure.serialization.rebuilding import ErrorState, rebuild, state_of
 from perdure.serialization.tagged import unwrap, wrap
 from perdure.serialization.text import dump, parse
 
+Chain = tuple[BaseException, ...]
+"""An error after those that hold it, outermost first."""
+
 KnownError = Callable[[str, str], type[BaseException] | None]
 
 _OURS = "perdure"
 _TRACEBACK_CHARACTERS = 16_000
 _INNER_TRACEBACK_CHARACTERS = 2_000
+_INNER_LEVELS = 10
 _MESSAGE_CHARACTERS = 500
 _NOT_RAISABLE = (StopIteration, StopAsyncIteration)
 """Raised in a coroutine, these would turn into a `RuntimeError` on the way."""
@@ -58,8 +62,8 @@ class ErrorCodec:
     def encode(self, error: BaseException) -> str:
         """The stored text of any error; one that cannot be stored is stored as its description.
 
-        What does not fit the engine's limit is left out: first traceback and state, then data,
-        then the end of the message.
+        What does not fit the engine's limit is left out: first the traceback, then what its class
+        would come back with, then data, then the end of the message.
         """
         raw = b""
         for envelope in self._ever_less(error):
@@ -105,8 +109,11 @@ class ErrorCodec:
             return RemoteError("Error", text)
 
     def _ever_less(self, error: BaseException) -> Iterator[dict[str, Any]]:
-        yield self._envelope(error, _TRACEBACK_CHARACTERS)
-        envelope = describe(error)
+        envelope = self._envelope(error, ())
+        yield envelope
+        envelope.get(_OURS, {}).pop("traceback", None)
+        yield envelope
+        envelope.pop(_OURS, None)
         yield envelope
         envelope.pop("data", None)
         yield envelope
@@ -116,27 +123,32 @@ class ErrorCodec:
         yield envelope
         yield {"name": type(error).__name__, "message": "", "code": None}
 
-    def _envelope(self, error: BaseException, traceback_limit: int) -> dict[str, Any]:
+    def _envelope(self, error: BaseException, outer: Chain) -> dict[str, Any]:
         envelope = describe(error)
         ours: dict[str, Any] = {}
         if not isinstance(error, RemoteError):
             cls = type(error)
             ours.update(module=cls.__module__, qualname=cls.__qualname__)
-            ours.update(self._proven_state(error))
-        if trace := traceback_of(error, traceback_limit):
+            ours.update(self._proven_state(error, outer))
+        limit = _INNER_TRACEBACK_CHARACTERS if outer else _TRACEBACK_CHARACTERS
+        if trace := traceback_of(error, limit):
             ours["traceback"] = trace
         return {**envelope, _OURS: ours} if ours else envelope
 
-    def _inner(self, error: BaseException) -> dict[str, Any]:
-        return self._envelope(error, _INNER_TRACEBACK_CHARACTERS)
-
-    def _proven_state(self, error: BaseException) -> dict[str, Any]:
+    def _proven_state(self, error: BaseException, outer: Chain) -> dict[str, Any]:
         """The state to store, if an equal error is made of it again; else nothing."""
+        chain = (*outer, error)
+
+        def inner(part: BaseException) -> dict[str, Any]:
+            if len(chain) > _INNER_LEVELS or any(part is one for one in chain):
+                raise Misfit("errors that hold errors without end")
+            return self._envelope(part, chain)
+
         try:
             state = state_of(error)
             stored = {
-                "args": wrap(list(state.args), self._inner),
-                "attributes": wrap(state.attributes, self._inner),
+                "args": wrap(list(state.args), inner),
+                "attributes": wrap(state.attributes, inner),
             }
             again = self._rebuilt(type(error), parse(dump(stored).decode()))
             same = exactly(_brief(state), _brief(state_of(again)))
@@ -164,7 +176,8 @@ class ErrorCodec:
             remote.traceback_text = trace
             error = remote
         if trace:
-            error.__cause__ = RecordedTraceback(trace)
+            # Not by assignment, which a class of the user's may have its own idea of.
+            object.__setattr__(error, "__cause__", RecordedTraceback(trace))
         return error
 
     def _own_class(self, ours: dict[str, Any]) -> Exception | None:

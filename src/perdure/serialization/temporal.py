@@ -4,7 +4,7 @@ A zone of `zoneinfo` and a set `fold` are kept in the bracket suffixes of RFC 95
 """
 
 import re
-from datetime import date, datetime, time, timedelta, timezone
+from datetime import UTC, date, datetime, time, timedelta, timezone
 from zoneinfo import ZoneInfo
 
 from perdure.serialization.codec import Misfit
@@ -34,7 +34,7 @@ def write_time(value: time) -> str:
 def _suffix(value: datetime | time) -> str:
     """What the ISO text alone would lose."""
     zone = value.tzinfo
-    if zone is timezone.utc and not value.fold:
+    if zone is UTC and not value.fold:
         return ""
     if type(zone) is ZoneInfo:
         named = f"[{_key(zone)}]"

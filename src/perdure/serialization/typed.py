@@ -14,7 +14,7 @@ from perdure.serialization.choices import (
     UnionCodec,
     Unstorable,
 )
-from perdure.serialization.codec import Codec, name_of
+from perdure.serialization.codec import ANY_KIND, Codec, name_of
 from perdure.serialization.containers import (
     ArrayCodec,
     DictCodec,
@@ -61,6 +61,7 @@ class _Recursion(Codec):
     """Stands inside a recursive type alias for the whole of it."""
 
     __slots__ = ("label", "target")
+    kinds = ANY_KIND
     target: Codec
 
     def __init__(self, label: str) -> None:
@@ -116,6 +117,8 @@ class _Draft:
         recursion = self.made[annotation] = _Recursion(str(annotation))
         filling = dict(zip(origin.__type_params__, arguments, strict=False))
         recursion.target = self.codec(substitute(origin.__value__, filling))
+        if recursion.target is recursion:
+            raise Unstorable(f"{annotation} names only itself")
         return recursion.target
 
     def _container(self, cls: type, arguments: tuple[Any, ...], annotation: object) -> Codec | None:

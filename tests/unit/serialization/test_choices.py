@@ -1,4 +1,5 @@
-"""Enums, literals and unions."""
+"""Enums, literals and unions, in every spelling of them."""
+# ruff: noqa: PYI051, PYI061, UP007, UP045
 
 from __future__ import annotations
 

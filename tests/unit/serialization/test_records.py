@@ -193,6 +193,7 @@ class Struct(msgspec.Struct, frozen=True):
     tags: list[str] = msgspec.field(default_factory=list)
 
 
+LEAF = '{"left":null,"right":null,"labels":{}}'
 ORDER = Order(1, [Item(Decimal("1.10"), ["a"]), Item(Decimal(2))])
 
 
@@ -221,8 +222,7 @@ ORDER = Order(1, [Item(Decimal("1.10"), ["a"]), Item(Decimal(2))])
         (
             Tree,
             Tree(Tree(), None, {"a": [Tree()]}),
-            '{"left":{"left":null,"right":null,"labels":{}},"right":null,'
-            '"labels":{"a":[{"left":null,"right":null,"labels":{}}]}}',
+            f'{{"left":{LEAF},"right":null,"labels":{{"a":[{LEAF}]}}}}',
         ),
         (Normal, Normal(" a "), '{"name":"a","tags":[]}'),
         (Checked, Checked(1), '{"x":1}'),

@@ -1,4 +1,5 @@
-"""Classes stored as one text: exactly these texts, exactly these values."""
+"""Classes stored as one text: exactly these texts, exactly these values, naive ones too."""
+# ruff: noqa: DTZ001
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 """`ReadStore.list_workflows`: filters, order, pages."""
 
+import dataclasses
 import json
 from typing import Any
 
@@ -31,6 +32,72 @@ TEXTS = (
     "inputs",
 )
 BASE = 1_700_000_000_000
+FULL_COLUMNS = {
+    "status": "ERROR",
+    "name": "n",
+    "class_name": "c",
+    "config_name": "i",
+    "recovery_attempts": 3,
+    "queue_name": "q",
+    "priority": 5,
+    "queue_partition_key": "p",
+    "deduplication_id": "d",
+    "executor_id": "e",
+    "application_name": "app",
+    "application_version": "v",
+    "application_id": "aid",
+    "created_at": 1,
+    "updated_at": 2,
+    "started_at_epoch_ms": 3,
+    "completed_at": 4,
+    "delay_until_epoch_ms": 5,
+    "workflow_timeout_ms": 6,
+    "workflow_deadline_epoch_ms": 7,
+    "parent_workflow_id": "par",
+    "forked_from": "orig",
+    "was_forked_from": True,
+    "schedule_name": "s",
+    "authenticated_user": "u",
+    "authenticated_roles": '["r"]',
+    "assumed_role": "r",
+    "attributes": '{"a": 1}',
+    "serialization": "portable_json",
+    "owner_xid": "o",
+}
+FULL = WorkflowRow(
+    workflow_id=rows.wid("full"),
+    state=WorkflowState.ERROR,
+    key=WorkflowKey("n", "c", "i"),
+    attempts=3,
+    queue_name="q",
+    priority=5,
+    partition_key="p",
+    deduplication_id="d",
+    executor_id="e",
+    application_name="app",
+    application_version="v",
+    application_id="aid",
+    created_at_ms=1,
+    updated_at_ms=2,
+    started_at_ms=3,
+    completed_at_ms=4,
+    delay_until_ms=5,
+    timeout_ms=6,
+    deadline_ms=7,
+    parent_workflow_id=rows.wid("par"),
+    forked_from=rows.wid("orig"),
+    was_forked_from=True,
+    schedule_name="s",
+    authenticated_user="u",
+    authenticated_roles='["r"]',
+    assumed_role="r",
+    attributes=None,
+    serialization="portable_json",
+    owner=rows.token("o"),
+    inputs="in",
+    output="out",
+    error="err",
+)
 
 
 async def listed(me: Process, **wanted: Any) -> list[WorkflowId]:
@@ -53,78 +120,13 @@ async def pages(me: Process, **wanted: Any) -> list[list[WorkflowId]]:
 
 async def test_every_column_is_read(site: Site, me: Process) -> None:
     """“A workflow as a reader sees it: every column of the listing, payloads if asked”."""
-    await site.foreign(
-        "full",
-        status="ERROR",
-        name="n",
-        class_name="c",
-        config_name="i",
-        recovery_attempts=3,
-        queue_name="q",
-        priority=5,
-        queue_partition_key="p",
-        deduplication_id="d",
-        executor_id="e",
-        application_name="app",
-        application_version="v",
-        application_id="aid",
-        created_at=1,
-        updated_at=2,
-        started_at_epoch_ms=3,
-        completed_at=4,
-        delay_until_epoch_ms=5,
-        workflow_timeout_ms=6,
-        workflow_deadline_epoch_ms=7,
-        parent_workflow_id="par",
-        forked_from="orig",
-        was_forked_from=True,
-        schedule_name="s",
-        authenticated_user="u",
-        authenticated_roles='["r"]',
-        assumed_role="r",
-        attributes='{"a": 1}',
-        serialization="portable_json",
-        owner_xid="o",
-    )
+    await site.foreign("full", **FULL_COLUMNS)
     await site.insert("workflow_input", workflow_uuid="full", inputs="in")
     await site.insert("workflow_output", workflow_uuid="full", output="out", error="err")
     row = await site.read(rows.wid("full"))
     assert row.attributes is not None
     assert json.loads(row.attributes) == {"a": 1}
-    assert row == WorkflowRow(
-        workflow_id=rows.wid("full"),
-        state=WorkflowState.ERROR,
-        key=WorkflowKey("n", "c", "i"),
-        attempts=3,
-        queue_name="q",
-        priority=5,
-        partition_key="p",
-        deduplication_id="d",
-        executor_id="e",
-        application_name="app",
-        application_version="v",
-        application_id="aid",
-        created_at_ms=1,
-        updated_at_ms=2,
-        started_at_ms=3,
-        completed_at_ms=4,
-        delay_until_ms=5,
-        timeout_ms=6,
-        deadline_ms=7,
-        parent_workflow_id=rows.wid("par"),
-        forked_from=rows.wid("orig"),
-        was_forked_from=True,
-        schedule_name="s",
-        authenticated_user="u",
-        authenticated_roles='["r"]',
-        assumed_role="r",
-        attributes=row.attributes,
-        serialization="portable_json",
-        owner=rows.token("o"),
-        inputs="in",
-        output="out",
-        error="err",
-    )
+    assert dataclasses.replace(row, attributes=None) == FULL
 
 
 async def test_payloads_only_when_asked(site: Site, me: Process) -> None:

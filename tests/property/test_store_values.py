@@ -198,16 +198,19 @@ bounded = settings(max_examples=60, suppress_health_check=list(HealthCheck))
 @bounded
 @given(fields=st.lists(step_fields, min_size=1, max_size=6))
 def test_steps_come_back(bench: Bench, fields: list[dict[str, Any]]) -> None:
+    """Every field of every row is what was given, and a repeated write recognises it."""
     bench.steps_come_back(fields)
 
 
 @bounded
 @given(fields=st.lists(workflow_fields, min_size=1, max_size=6))
 def test_workflows_come_back(bench: Bench, fields: list[dict[str, Any]]) -> None:
+    """Every field of every row is what was given, and a repeated write recognises it."""
     bench.workflows_come_back(fields)
 
 
 @bounded
 @given(outputs=st.lists(texts, min_size=1, max_size=6))
 def test_endings_come_back(bench: Bench, outputs: list[str]) -> None:
+    """Every output is the text that was given."""
     bench.endings_come_back(outputs)

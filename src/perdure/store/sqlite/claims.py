@@ -69,6 +69,7 @@ class Claims(Concern):
         if limit <= 0:
             return []
         found: list[Row] = []
+        keys = packed(request.keys)
         for queue in dict.fromkeys(request.queues):
             found += transaction.rows(
                 self._queries["claim_candidates"],
@@ -76,7 +77,7 @@ class Claims(Concern):
                     "queue": queue,
                     "application": self._application,
                     "version": request.version,
-                    "keys": packed(request.keys),
+                    "keys": keys,
                     "limit": limit,
                 },
             )

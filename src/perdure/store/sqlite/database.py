@@ -18,6 +18,9 @@ from perdure.store.sqlite.writer import Writer
 
 T = TypeVar("T")
 
+PREPARATION_S = 600.0
+"""Indexing a large table takes its time, but not for ever."""
+
 WRITER_CACHE_KIB = 16_384
 """Random ids spread a batch over the whole of an index, whose pages should not be read again."""
 
@@ -92,6 +95,7 @@ class FileDatabase:
         # What would be done to a file that is not there is found out on an empty database.
         missing = not create and not self._path.exists()
         connection = connect_memory() if missing else self._connect(create=create)
+        connection.set_deadline(PREPARATION_S)
         with translating(str(self._path)):
             try:
                 return work(connection)

@@ -19,4 +19,4 @@ def main() -> None:
         sys.exit(1)
     from perdure.cli.program import program
 
-    program()
+    program(prog_name="perdure")

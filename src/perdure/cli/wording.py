@@ -1,6 +1,5 @@
 """Values in words: sizes, durations, instants, and texts that are safe on a terminal."""
 
-import os
 from datetime import UTC, datetime
 
 KILO = 1000
@@ -18,10 +17,10 @@ def size(number: int) -> str:
     if number < KILO:
         return plural(number, "byte")
     value, units = number / KILO, list(UNITS)
-    while value >= KILO and len(units) > 1:
+    while round(value, 1) >= KILO and len(units) > 1:
         value /= KILO
         del units[0]
-    return f"{value:.1f} {units[0]}"
+    return f"{value:,.1f} {units[0]}"
 
 
 def duration(seconds: float) -> str:
@@ -63,17 +62,14 @@ def _instant(epoch_ms: int) -> datetime:
 def printable(text: str) -> str:
     r"""A text from outside on one line: what could steer the terminal is escaped.
 
-    Bytes of a file name that are no text appear as `\\xff`.
+    Bytes of a file name that are no text appear as `\xff`.
     """
-    shown = os.fsencode(text).decode("utf-8", "backslashreplace") if _has_bytes(text) else text
-    if shown.isprintable():
-        return shown
-    return "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
-        for char in shown
-    )
+    return text if text.isprintable() else "".join(map(_printable_char, text))
 
 
-def _has_bytes(text: str) -> bool:
-    """Whether it is a file name with undecodable bytes, as `os.fsdecode` gives them."""
-    return any("\udc80" <= char <= "\udcff" for char in text)
+def _printable_char(char: str) -> str:
+    if char.isprintable():
+        return char
+    if "\udc80" <= char <= "\udcff":
+        return f"\\x{ord(char) - 0xDC00:x}"
+    return char.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,218 @@
+"""`perdure workflow list | get | steps`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sqlite3
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+
+from perdure import Engine, run_step, sleep, step, workflow
+from tests.edges.program import Ran, perdure
+
+
+@step
+async def greet(name: str) -> str:
+    return f"hello {name}"
+
+
+@step
+async def refuse(reason: str) -> None:
+    raise ValueError(reason)
+
+
+@workflow
+async def welcome(name: str, *, loud: bool = False) -> dict[str, str]:
+    greeting = await greet(name)
+    return {"greeting": greeting.upper() if loud else greeting}
+
+
+@workflow
+async def family(names: list[str]) -> int:
+    for name in names:
+        await welcome(name)
+    await run_step("count", len, names)
+    await sleep(seconds=0.01)
+    return len(names)
+
+
+@workflow
+async def doomed(reason: str) -> None:
+    await refuse(reason)
+
+
+async def _work(url: str) -> None:
+    async with Engine(url, workflows=[welcome, family, doomed]) as engine:
+        await welcome.options(id="ada", attributes={"plan": "gold"})("Ada", loud=True)
+        await family.options(id="fam")(["Bo", "Cy"])
+        with contextlib.suppress(ValueError):
+            await doomed.options(id="bad")("no\x1b[31m[bold]way[/bold]")
+        await engine.workflows.list()
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One database that these tests only look at."""
+    path = tmp_path_factory.mktemp("looked-at") / "perdure.db"
+    asyncio.run(_work(f"sqlite:///{path}"))
+    return path
+
+
+@pytest.fixture
+def url(database: Path) -> str:
+    return f"sqlite:///{database}"
+
+
+def listed(url: str, *arguments: str) -> list[str]:
+    ran = perdure("workflow", "list", "--database", url, "--json", *arguments)
+    assert ran.code == 0
+    return [row["workflow_id"] for row in ran.json]
+
+
+def test_workflows_are_listed_the_newest_first(url: str) -> None:
+    assert listed(url) == ["bad", "fam-3", "fam-1", "fam", "ada"]
+    assert listed(url, "--oldest") == ["ada", "fam", "fam-1", "fam-3", "bad"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        (("--state", "error"), ["bad"]),
+        (("--state", "SUCCESS", "--name", "welcome"), ["fam-3", "fam-1", "ada"]),
+        (("--state", "ERROR", "--state", "SUCCESS", "--limit", "2"), ["bad", "fam-3"]),
+        (("--name", "family", "--name", "doomed"), ["bad", "fam"]),
+        (("--queue", "none"), []),
+        (("--app", "another"), []),
+    ],
+)
+def test_filters(url: str, filters: tuple[str, ...], expected: list[str]) -> None:
+    assert listed(url, *filters) == expected
+
+
+def test_what_is_beyond_the_limit_is_mentioned(url: str) -> None:
+    ran = perdure("workflow", "list", "--database", url, "--limit", "4")
+    assert ran.err == "There are more than these 4: choose with --limit.\n"
+    assert perdure("workflow", "list", "--database", url, "--limit", "5").err == ""
+
+
+def test_the_table_is_plain_and_complete(url: str) -> None:
+    lines = perdure("workflow", "list", "--database", url).out.splitlines()
+    assert lines[0].split() == ["id", "state", "name", "queue", "created", "took", "attempts"]
+    assert [line.split()[:3] for line in lines[1:]] == [
+        ["bad", "ERROR", "doomed"],
+        ["fam-3", "SUCCESS", "welcome"],
+        ["fam-1", "SUCCESS", "welcome"],
+        ["fam", "SUCCESS", "family"],
+        ["ada", "SUCCESS", "welcome"],
+    ]
+    assert all(line == line.rstrip() for line in lines)
+    nothing = perdure("workflow", "list", "--database", url, "--app", "another")
+    assert (nothing.code, nothing.out) == (0, "no workflows of the application 'another' match\n")
+
+
+def test_one_workflow_with_its_values(url: str) -> None:
+    row = perdure("workflow", "get", "ada", "--database", url, "--json").json
+    assert row["state"] == "SUCCESS"
+    assert row["input"] == {"positionalArgs": ["Ada"], "namedArgs": {"loud": True}}
+    assert row["output"] == {"greeting": "HELLO ADA"}
+    assert row["error"] is None
+    assert row["attributes"] == {"plan": "gold"}
+    for instant in ("created_at", "updated_at", "completed_at"):
+        assert datetime.fromisoformat(row[instant]).utcoffset() is not None
+    text = perdure("workflow", "get", "ada", "--database", url).out
+    assert 'input        "Ada", loud=true' in text
+    assert 'output       {"greeting": "HELLO ADA"}' in text
+
+
+def test_its_error_is_shown_without_steering_the_terminal(url: str) -> None:
+    row = perdure("workflow", "get", "bad", "--database", url, "--json").json
+    assert row["error"]["name"] == "ValueError"
+    text = perdure("workflow", "get", "bad", "--database", url).out
+    assert "error        ValueError: no\\x1b[31m[bold]way[/bold]" in text
+
+
+def test_a_workflow_of_another_application_is_found_by_its_id(tmp_path: Path) -> None:
+    async def work(url: str) -> None:
+        async with Engine(url, workflows=[welcome], name="shop"):
+            await welcome.options(id="one")("Ada")
+
+    url = f"sqlite:///{tmp_path}/perdure.db"
+    asyncio.run(work(url))
+    assert listed(url) == []
+    assert listed(url, "--app", "shop") == ["one"]
+    assert perdure("workflow", "get", "one", "-d", url, "--json").json["application"] == "shop"
+
+
+def test_steps_with_their_outcomes(url: str) -> None:
+    steps = perdure("workflow", "steps", "fam", "--database", url, "--json").json
+    assert [(each["step_id"], each["name"], each["child_workflow_id"]) for each in steps] == [
+        (1, "welcome", "fam-1"),
+        (2, "DBOS.getResult", "fam-1"),
+        (3, "welcome", "fam-3"),
+        (4, "DBOS.getResult", "fam-3"),
+        (5, "count", None),
+        (6, "DBOS.sleep", None),
+    ]
+    assert [each["output"] for each in steps[:5]] == [
+        None,
+        {"greeting": "hello Bo"},
+        None,
+        {"greeting": "hello Cy"},
+        2,
+    ]
+    lines = perdure("workflow", "steps", "fam", "--database", url).out.splitlines()
+    assert lines[0].split() == ["step", "name", "started", "took", "outcome"]
+    assert lines[1].endswith("started fam-1")
+    assert lines[5].endswith("2")
+    assert lines[-1] == "6 steps"
+    bad = perdure("workflow", "steps", "bad", "--database", url)
+    assert "ValueError: no\\x1b[31m" in bad.out
+
+
+@pytest.mark.parametrize("command", ["get", "steps"])
+def test_an_unknown_id_is_an_error(url: str, command: str) -> None:
+    ran: Ran = perdure("workflow", command, "nobody", "--database", url)
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "perdure: no workflow has the id 'nobody'\n"
+
+
+def test_what_is_in_another_format_is_shown_raw(database: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    with contextlib.closing(sqlite3.connect(database)) as source:
+        with contextlib.closing(sqlite3.connect(copy)) as target:
+            source.backup(target)
+            target.execute("UPDATE workflow_status SET serialization = 'py_pickle'")
+            target.execute("UPDATE workflow_output SET output = 'gASVBQAAAAAAAABLKi4='")
+            target.execute("UPDATE operation_outputs SET serialization = 'js_superjson'")
+            target.commit()
+    url = f"sqlite:///{copy}"
+    row = perdure("workflow", "get", "ada", "--database", url, "--json").json
+    assert (row["serialization"], row["output"]) == ("py_pickle", "gASVBQAAAAAAAABLKi4=")
+    assert json.loads(row["input"])["positionalArgs"] == ["Ada"]
+    steps = perdure("workflow", "steps", "ada", "--database", url, "--json").json
+    assert steps[0]["output"] == '"hello Ada"'
+
+
+def test_a_database_without_a_schema_stays_without_one(tmp_path: Path) -> None:
+    ran = perdure("workflow", "list", "--database", f"sqlite:///{tmp_path}/none.db")
+    assert ran.code == 1
+    assert "perdure migrate" in ran.err
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_on_postgres_too(postgres_url: str) -> None:
+    await _work(postgres_url)
+    ran = await asyncio.to_thread(perdure, "workflow", "list", "-d", postgres_url, "--json")
+    assert {row["workflow_id"]: row["state"] for row in ran.json} == {
+        "ada": "SUCCESS",
+        "fam": "SUCCESS",
+        "fam-1": "SUCCESS",
+        "fam-3": "SUCCESS",
+        "bad": "ERROR",
+    }
+    ran = await asyncio.to_thread(perdure, "workflow", "steps", "ada", "-d", postgres_url, "--json")
+    assert [each["output"] for each in ran.json] == ["hello Ada"]

@@ -113,6 +113,18 @@ async def test_a_row_of_a_boot_without_lease_is_an_orphan(site: Site, me: Proces
     assert (seen.orphaned, seen.renewals, seen.executor_id) == (True, -1, executor)
 
 
+async def test_an_orphan_behind_many_living_runs_is_seen(site: Site, me: Process) -> None:
+    """“A boot that owns PENDING rows without a lease row appears with `orphaned` set”: on one of
+    the next heartbeats where it takes more than one to look through, and then until it is gone."""
+    for _ in range(3):
+        await me.start(*[rows.direct() for _ in range(900)])
+    boot = rows.boot_id()
+    await site.foreign(status="PENDING", executor_id=rows.executor_of(boot), owner_xid="x")
+    seen = [await me.suspicion(boot) for _ in range(8)]
+    first = next(index for index, suspect in enumerate(seen) if suspect is not None)
+    assert all(suspect is not None for suspect in seen[first : first + 2])
+
+
 @pytest.mark.parametrize(
     "executor", ["local", "", "exec-1", "worker/1", "boot-x", "w/not-boot-1", None, "boots/x"]
 )

@@ -199,6 +199,26 @@ async def test_endings_in_opposite_orders_never_deadlock(site: Site, me: Process
         await _one_story(site, runs, (finished, released, cancelled, recorded))
 
 
+async def test_cancels_in_opposite_orders_never_deadlock(site: Site, me: Process) -> None:
+    """“Waits for row locks, in id order”; a claim passes over what is locked."""
+    other = await site.process()
+    for number in range(25):
+        batch = [rows.enqueued() for _ in range(60)]
+        await me.start(*batch)
+        ids = [item.workflow_id for item in batch]
+        cancelled, again, claimed = await race(
+            number,
+            partial(me.store.cancel, ids),
+            partial(other.store.cancel, ids[::-1]),
+            partial(other.claim, limit=60),
+        )
+        assert set(cancelled) == set(again) == set(ids)
+        fences = [Fence(run.workflow_id, run.owner) for run in claimed]
+        assert sorted(await me.store.lost(fences)) == sorted(f.workflow_id for f in fences)
+        states = {(await site.status(workflow_id))["status"] for workflow_id in ids}
+        assert states == {"CANCELLED"}
+
+
 async def _one_story(site: Site, runs: list[Any], results: tuple[Any, ...]) -> None:
     finished, released, cancelled, recorded = results
     steps = {

@@ -200,6 +200,22 @@ async def test_a_taken_boot_has_lost_its_lease(site: Site, me: Process, condemn:
     await link.close()
 
 
+async def test_a_boot_that_was_taken_over_to_the_end_stays_dead(
+    site: Site, me: Process, condemn: Overdue
+) -> None:
+    """“Raises `LeaseLost` if this boot's lease was taken: the boot must take a new id”: also when
+    nothing is left that says so in the database."""
+    victim = await site.process()
+    await victim.running()
+    assert (await me.store.take_over(await condemn(victim), 10)).finished
+    link = victim.store.heartbeat_link()
+    with pytest.raises(LeaseLost):
+        await link.open(victim.lease)
+    await link.close()
+    with pytest.raises(LeaseLost):
+        await victim.start(rows.direct())
+
+
 async def test_rows_of_a_boot_without_lease_are_taken(site: Site, me: Process) -> None:
     """“A Perdure boot without a lease row counts as dead”: its rows move all the same."""
     boot = rows.boot_id()

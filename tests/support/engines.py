@@ -23,6 +23,7 @@ from tests.support.backdoor import (
     SqliteBackdoor,
     connect_file,
 )
+from tests.support.database import Database
 from tests.support.leaps import LeapClock, SteadyIds
 from tests.support.waiting import eventually
 from tests.support.watched import WatchedStore
@@ -277,20 +278,28 @@ async def open_lab(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[L
         await lab.close()
 
 
-@pytest.fixture
-async def lab(database_url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lab]:
+@pytest.fixture(params=["sqlite", "memory", "postgres"])
+async def lab(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Lab]:
     """A lab on each kind of store."""
-    async for each in open_lab(database_url, monkeypatch):
+    async for each in open_lab(_url(request), monkeypatch):
         yield each
 
 
-@pytest.fixture
+@pytest.fixture(params=["sqlite", "postgres"])
 async def shared_lab(
-    shared_database_url: str, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Lab]:
     """A lab on each store that outlives an engine and that several can share."""
-    async for each in open_lab(shared_database_url, monkeypatch):
+    async for each in open_lab(_url(request), monkeypatch):
         yield each
+
+
+def _url(request: pytest.FixtureRequest) -> str:
+    """An empty database whose schema is made, which is what takes time."""
+    database: Database = request.getfixturevalue(f"{request.param}_database")
+    return database.url
 
 
 @pytest.fixture

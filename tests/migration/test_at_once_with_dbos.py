@@ -9,7 +9,7 @@ import pytest
 
 from perdure.store.postgres import schema as postgres_schema
 from perdure.store.sqlite import schema as sqlite_schema
-from tests.support.reference import launch_dbos
+from tests.support.reference import dbos_makes_files, launch_dbos
 from tests.support.schemas import (
     as_known,
     connected,
@@ -49,6 +49,7 @@ async def test_on_postgres(postgres_url: str, dbos_python: Path, version: int) -
     assert as_known(await postgres_facts(postgres_url), known) == known
 
 
+@dbos_makes_files
 @pytest.mark.parametrize("created", [False, True])
 async def test_on_sqlite(tmp_path: Path, dbos_python: Path, created: bool) -> None:
     file = tmp_path / "system.db"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from perdure.errors import SchemaError, SchemaMissing, SchemaTooOld
 from perdure.store.sqlite import schema
 from tests.support.process import ChildProcess
-from tests.support.reference import launch_dbos
+from tests.support.reference import dbos_makes_files, launch_dbos
 from tests.support.schemas import as_known, golden, make_sqlite_oldest, opened, sqlite_facts
 
 # The first test that wants another SDK installs it.
@@ -31,11 +30,6 @@ while not connection.execute("SELECT count(*) FROM go").fetchone()[0]:
 report = schema.migrate(connection)
 print("ended", report.before, report.after, len(report.statements), flush=True)
 """
-
-can_dbos_make_one = pytest.mark.skipif(
-    sys.version_info >= (3, 12) and sqlite3.sqlite_version_info < (3, 42),
-    reason="dbos cannot create a file under this Python with this SQLite library",
-)
 
 
 @pytest.fixture
@@ -57,7 +51,7 @@ def test_a_database_in_memory_has_it_too() -> None:
         assert not schema.migrate(connection).statements
 
 
-@can_dbos_make_one
+@dbos_makes_files
 def test_a_new_file_is_what_dbos_makes(file: Path, tmp_path: Path, dbos_python: Path) -> None:
     theirs = tmp_path / "theirs.db"
     launch_dbos(dbos_python, f"sqlite:///{theirs}")
@@ -66,7 +60,7 @@ def test_a_new_file_is_what_dbos_makes(file: Path, tmp_path: Path, dbos_python: 
     assert sqlite_facts(file) == sqlite_facts(theirs)
 
 
-@can_dbos_make_one
+@dbos_makes_files
 def test_a_file_of_dbos_is_left_as_it_is(file: Path, dbos_python: Path) -> None:
     launch_dbos(dbos_python, f"sqlite:///{file}")
     before = sqlite_facts(file)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import venv
@@ -22,6 +23,12 @@ DBOS_VERSION = "3.4.0"
 DBOS_VARIABLE = "PERDURE_TEST_DBOS_PYTHON"
 TYPESCRIPT_VERSION = "5.3.0"
 """A release that leaves the schema at version 123."""
+
+dbos_makes_files = pytest.mark.skipif(
+    sys.version_info >= (3, 12) and sqlite3.sqlite_version_info < (3, 42),
+    reason="dbos cannot create a SQLite file under this Python with this SQLite library",
+)
+"""For tests in which the real `dbos` creates a SQLite file."""
 
 _INSTALL_S = 300
 _LAUNCH_S = 60

@@ -64,6 +64,11 @@ DIFFERENT = [
         "",
         "Postgres reads short histories of many runs at once before it pages the long ones",
     ),
+    counterparts(
+        "",
+        "latest_creation",
+        "several calls on a file fit into a millisecond, and queues are served in their order",
+    ),
     counterparts("", "version_holder", "on Postgres `register_version` returns the holder"),
 ]
 

@@ -1,6 +1,7 @@
 """The store on a file as a whole: readers beside the writer, settings, opening and closing."""
 
 import asyncio
+import itertools
 import logging
 import os
 import sqlite3
@@ -15,7 +16,7 @@ from perdure.errors import DatabaseRejected, DatabaseUnavailable
 from perdure.model.answer import AnswerKind
 from perdure.model.lease import NewLease
 from perdure.model.workflow import Start
-from perdure.store.sqlite import SqliteSettings, SqliteStore, claims
+from perdure.store.sqlite import SqliteSettings, SqliteStore, claims, starts
 from perdure.store.sqlite.connection import connect_file
 from perdure.store.sqlite.readers import Readers
 from tests.support import rows
@@ -171,3 +172,38 @@ async def test_no_turnstile_is_no_trouble(
     await store.register_version("v1")
     await store.close()
     assert "no turnstile" in caplog.text
+
+
+async def waiting_since(store: SqliteStore, *names: str) -> list[int]:
+    """When the workflows enqueued one call after the other were created."""
+    for name in names:
+        await store.start([Start(rows.enqueued(name))], LEASE.executor_id)
+    listed = await store.list_workflows(rows.by_ids(*(rows.wid(name) for name in names)))
+    created = {row.workflow_id: row.created_at_ms for row in listed}
+    return [created[rows.wid(name)] for name in names]
+
+
+async def test_calls_within_a_millisecond_are_told_apart(store: SqliteStore) -> None:
+    created = await waiting_since(store, *(f"w-{number}" for number in range(200, 100, -1)))
+    assert all(one < next_one for one, next_one in itertools.pairwise(created))
+    assert created[-1] <= await store.now_ms() + starts.AHEAD_MS
+
+
+async def test_calls_that_share_a_transaction_share_an_instant(store: SqliteStore) -> None:
+    names = [f"w-{number}" for number in range(500)]
+    await asyncio.gather(
+        *(store.start([Start(rows.enqueued(name))], LEASE.executor_id) for name in names)
+    )
+    listed = await store.list_workflows(rows.by_ids(*(rows.wid(name) for name in names)))
+    assert len({row.created_at_ms for row in listed}) < 250
+
+
+async def test_a_row_from_the_future_moves_nobody(store: SqliteStore, tmp_path: Path) -> None:
+    other = sqlite3.connect(tmp_path / "app.db", isolation_level=None)
+    other.execute(
+        "INSERT INTO workflow_status (workflow_uuid, created_at, updated_at) VALUES (?, ?, 0)",
+        ("future", await store.now_ms() + 3_600_000),
+    )
+    other.close()
+    one, two = await waiting_since(store, "b", "a")
+    assert one < two <= await store.now_ms() + starts.AHEAD_MS

@@ -52,9 +52,7 @@ def suspects(
     seen: Surroundings, mine: BootId, folder: Path | None, now_ms: int
 ) -> tuple[LeaseSeen, ...]:
     """The boots but one's own whose lease looks suspicious at that instant."""
-    found = [
-        _seen(row, folder, now_ms) for row in seen.leases if row["boot_id"] != mine
-    ]
+    found = [_seen(row, folder, now_ms) for row in seen.leases if row["boot_id"] != mine]
     return (
         *(lease for lease in found if lease.overdue or lease.lock is LockState.FREE),
         *(_orphan(executor_id) for executor_id in seen.orphans if boot_of(executor_id) != mine),

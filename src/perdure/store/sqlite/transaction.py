@@ -19,13 +19,15 @@ class Transaction:
     """A write transaction under way; `now_ms` is the database's clock, read once in it.
 
     Nobody else writes while it lasts, so what it read stays true until it ends. A `careful` one
-    expects that rows of a batch have different answers.
+    expects that rows of a batch have different answers. `waiting_since_ms` is when the workflows
+    enqueued in it were created, once that is known.
     """
 
     def __init__(self, connection: Connection, now_ms: int, *, careful: bool) -> None:
         self._driver = connection.driver
         self.now_ms = now_ms
         self.careful = careful
+        self.waiting_since_ms: int | None = None
 
     def rows(self, sql: str, parameters: Parameters = ()) -> list[Row]:
         """Execute one statement and return all its rows."""

@@ -16,6 +16,10 @@ INSERT INTO workflow_status (
 )
 ON CONFLICT DO NOTHING;
 
+-- name: latest_creation
+-- The latest time of creation that is not after ?1.
+SELECT created_at FROM workflow_status WHERE created_at <= ?1 ORDER BY created_at DESC LIMIT 1;
+
 -- name: insert_input
 -- Stores the inputs of a workflow just inserted. Whatever stands there was left by a deleted one.
 INSERT INTO workflow_input (workflow_uuid, inputs, retention_timestamp)

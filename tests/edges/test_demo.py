@@ -10,6 +10,7 @@ import pytest
 
 from perdure.cli.demo import listing
 from perdure.cli.demo.listing import Page
+from perdure.cli.demo.session import APPLICATION
 from tests.edges import archives
 from tests.edges.program import perdure
 from tests.support.process import ChildProcess
@@ -45,6 +46,15 @@ def test_every_file_is_archived_and_the_summary_says_so(folder: Path, out: Path)
         "perdure.db.perdure",
         "summary.json",
     ]
+
+
+def test_the_environment_s_database_is_left_alone(
+    folder: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DBOS_SYSTEM_DATABASE_URL", f"sqlite:///{out}/production.db")
+    assert perdure("demo", folder, "--out", out).code == 0
+    assert (out / "perdure.db").exists()
+    assert not (out / "production.db").exists()
 
 
 def test_a_second_time_nothing_changes_and_again_begins_anew(folder: Path, out: Path) -> None:
@@ -183,9 +193,8 @@ def test_a_signal_stops_in_order_and_the_run_goes_on(
         assert child.wait() == 130
         assert "stopped; the same command goes on" in child.errors
         assert "Traceback" not in child.errors
-    waiting = perdure(
-        "workflow", "list", "--database", f"sqlite:///{out}/perdure.db", "--json"
-    ).json
+    url = f"sqlite:///{out}/perdure.db"
+    waiting = perdure("workflow", "list", "--app", APPLICATION, "-d", url, "--json").json
     (run,) = [row for row in waiting if row["name"] == "demo.archive_folder"]
     assert (run["state"], run["attempts"]) == ("ENQUEUED", 0)
     unfinished = perdure("demo", folder, "--out", out, "--again")

@@ -15,6 +15,7 @@ import pytest
 from perdure import StepRow, WorkflowRow
 from perdure.api.client import Client
 from perdure.cli.demo.packing import archive_path
+from perdure.cli.demo.session import APPLICATION
 from perdure.errors import SchemaMissing
 from tests.edges import archives
 from tests.support.process import ChildProcess
@@ -47,7 +48,7 @@ class Recorded:
 
 
 async def look(url: str) -> Recorded:
-    async with Client(url) as client:
+    async with Client(url, name=APPLICATION) as client:
         (run,) = await client.workflows.list(names=["demo.archive_folder"])
         rows = await client.workflows.list(
             names=["demo.archive_file"], limit=10 * FILES, with_payloads=True
@@ -69,7 +70,7 @@ def file_of(row: WorkflowRow) -> str:
 async def progress(url: str) -> tuple[int, int]:
     """How often the run was begun, and how many files are settled by now."""
     try:
-        async with Client(url) as client:
+        async with Client(url, name=APPLICATION) as client:
             runs = await client.workflows.list(names=["demo.archive_folder"])
             rows = await client.workflows.list(
                 names=["demo.archive_file"], states=["SUCCESS"], limit=10 * FILES
@@ -144,7 +145,7 @@ async def check_the_end(
         assert [(step.step_id, step.name) for step in steps] == [(1, "compress"), (2, "verify")]
     for name, archive in before.items():
         assert archives.identity(archive_path(out, name)) == archive
-    async with Client(url) as client:
+    async with Client(url, name=APPLICATION) as client:
         steps = await client.workflows.steps(end.run.workflow_id)
     assert [step.step_id for step in steps] == list(range(1, 2 * FILES + 3))
     assert len({step.child_workflow_id for step in steps} - {None}) == FILES

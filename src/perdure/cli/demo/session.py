@@ -24,6 +24,12 @@ from perdure.cli.wording import plural
 from perdure.errors import ConfigurationError, SchemaMissing, WorkflowError
 from perdure.model.status import ACTIVE
 
+APPLICATION = "perdure-demo"
+"""Its own, so that on a shared database it stands among nobody's workflows and versions."""
+
+VERSION = f"{APPLICATION}@1"
+"""Raised when the workflows change so that a run in progress could not go on."""
+
 GRACE_S = 2.0
 """How long Ctrl-C waits for the files under way; what is left goes on at the next start."""
 
@@ -64,6 +70,8 @@ async def archive(where: Places, display: Display, *, again: bool) -> Result:
     TALLY.set(tally)
     engine = Engine(
         where.database,
+        name=APPLICATION,
+        version=VERSION,
         workflows=[archive_folder, archive_file],
         errors=ERRORS,
         threads=_threads(),
@@ -82,7 +90,7 @@ async def archive(where: Places, display: Display, *, again: bool) -> Result:
 async def _earlier_run(where: Places) -> Earlier | None:
     """Asked before the engine starts: what it finds was recorded by earlier starts alone."""
     try:
-        async with Client(where.database) as client:
+        async with Client(where.database, name=APPLICATION) as client:
             rows = await client.workflows.list(
                 names=[archive_folder.name],
                 id_prefix=where.id_prefix,

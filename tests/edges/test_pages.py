@@ -1,0 +1,66 @@
+"""What the documentation of the first steps and of the command line says is so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+
+from perdure.cli.program import program
+from tests.edges.test_examples import recorded
+from tests.support.process import PROJECT, ChildProcess
+from tests.support.waiting import wait_until
+
+TUTORIAL = (PROJECT / "docs/tutorial/first-steps.md").read_text(encoding="utf-8")
+COMMAND_LINE = (PROJECT / "docs/howto/command-line.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"^```python\n(.*?)^```", TUTORIAL, re.MULTILINE | re.DOTALL)
+
+
+def test_the_trip_goes_on_as_the_tutorial_shows_it(tmp_path: Path) -> None:
+    script = tmp_path / "trip.py"
+    script.write_text(BLOCKS[0].replace("seconds=5", "seconds=1"), encoding="utf-8")
+    with ChildProcess(script, cwd=tmp_path) as child:
+        child.wait_for("booking a flight to Lisbon")
+        wait_until(lambda: recorded(tmp_path / "trips.db", "DBOS.sleep"))
+        child.kill()
+    shown = ["booking a hotel in Lisbon", "['flight to Lisbon', 'hotel in Lisbon']"]
+    assert "\n".join(shown) in TUTORIAL
+    for expected in (shown, shown[1:]):
+        with ChildProcess(script, cwd=tmp_path) as child:
+            assert child.succeed() == expected
+
+
+@pytest.mark.parametrize("block", BLOCKS[1:])
+def test_the_other_code_of_the_tutorial_stands_by_itself(block: str, tmp_path: Path) -> None:
+    script = tmp_path / "block.py"
+    script.write_text(block, encoding="utf-8")
+    with ChildProcess(script, cwd=tmp_path) as child:
+        assert child.succeed() == []
+
+
+def options() -> Iterator[tuple[str, str]]:
+    """Every command with every option it has."""
+
+    def below(command: object, path: str) -> Iterator[tuple[str, str]]:
+        for parameter in command.params:  # type: ignore[attr-defined]
+            for option in (*parameter.opts, *parameter.secondary_opts):
+                if option.startswith("-"):
+                    yield path, option
+        for name, inner in getattr(command, "commands", {}).items():
+            yield from below(inner, f"{path} {name}".strip())
+
+    yield from below(get_command(program), "")
+
+
+@pytest.mark.parametrize(("command", "option"), sorted(set(options())))
+def test_every_command_and_option_is_on_the_page(command: str, option: str) -> None:
+    assert f"perdure {command}".strip() in COMMAND_LINE
+    assert re.search(rf"(?<![\w-]){re.escape(option)}\b", COMMAND_LINE)
+
+
+def test_the_page_names_no_option_that_is_not_there() -> None:
+    known = {option for _, option in options()} | {"--help"}
+    assert set(re.findall(r"(?<![\w|-])--[a-z][a-z-]*", COMMAND_LINE)) - known == set()

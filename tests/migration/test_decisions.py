@@ -68,6 +68,7 @@ def test_what_may_run() -> None:
 
 
 def test_a_table_nobody_uses_may_be_missing() -> None:
+    """It is not refused."""
     refuse_unless_runnable(found(130, tables=NEEDED_TABLES | {BOOKKEEPING}))
 
 

@@ -1,0 +1,1 @@
+"""Metrics and traces of what goes on; imports neither the engine nor a store."""

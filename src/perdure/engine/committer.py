@@ -36,9 +36,12 @@ T = TypeVar("T")
 
 
 class Entry(Generic[Item, A]):
-    """One item on its way: `future` is the caller's, and may be cancelled at any time."""
+    """One item on its way: `future` is the caller's, and may be cancelled at any time.
 
-    __slots__ = ("future", "item", "sent", "settled", "then", "tries")
+    `is_out` says, of a cancelled future, whether the item was sent and its answer is not known.
+    """
+
+    __slots__ = ("future", "is_out", "item", "settled", "then", "tries")
 
     def __init__(
         self, item: Item, future: asyncio.Future[A], then: Callable[[A], None] | None = None
@@ -46,7 +49,7 @@ class Entry(Generic[Item, A]):
         self.item = item
         self.future = future
         self.then = then
-        self.sent = False
+        self.is_out = False
         self.settled: asyncio.Future[None] | None = None
         self.tries = 0
 
@@ -56,15 +59,17 @@ class Entry(Generic[Item, A]):
             self.then(answer)
         if not self.future.done():
             self.future.set_result(answer)
-        self._settle()
+        self.settle()
 
     def fail(self, error: BaseException) -> None:
         """Deliver a failure in place of an answer."""
         if not self.future.done():
             self.future.set_exception(error)
-        self._settle()
+        self.settle()
 
-    def _settle(self) -> None:
+    def settle(self) -> None:
+        """Note that the answer is known, where its caller was cancelled and cannot learn it."""
+        self.is_out = False
         if self.settled is not None and not self.settled.done():
             self.settled.set_result(None)
 
@@ -203,7 +208,7 @@ class Lane(Generic[Item, A]):
             entry = queue.popleft()
             if entry.then is None and entry.future.cancelled():
                 continue
-            entry.sent = True
+            entry.is_out = True
             batch.append(entry)
         if not self._room.is_set() and not self.is_full:
             self._room.set()
@@ -234,7 +239,9 @@ class Lane(Generic[Item, A]):
     def _deliver(self, batch: list[Entry[Item, A]], answers: list[A]) -> None:
         for entry, answer in zip(batch, answers, strict=True):
             if answer is WRITTEN and entry.then is None and entry.settled is None:
-                if not entry.future.done():
+                if entry.future.done():
+                    entry.settle()
+                else:
                     entry.future.set_result(answer)
             elif answer.kind is AnswerKind.BUSY:
                 self._busy.append(entry)

@@ -96,11 +96,25 @@ class Journal:
 
 
 def await_later(run: Run, entry: Entry[Any, Any]) -> None:
-    """Keep the run from ending before the answer to a write already sent is known."""
-    if entry.sent and entry.settled is None:
+    """Keep the run from ending before the answer to a write already sent is known.
+
+    An answer that came in the moment its caller was cancelled, just before or after, is known.
+    """
+    if entry.is_out and entry.future.cancelled() and entry.settled is None:
         entry.settled = asyncio.get_running_loop().create_future()
         run.unsettled.add(entry.settled)
         entry.settled.add_done_callback(run.unsettled.discard)
+
+
+def _current_task(name: str, place: Branch) -> asyncio.Task[Any] | None:
+    """The task that builds a call; raises in a thread, where nobody would await a refusal."""
+    try:
+        return asyncio.current_task()
+    except RuntimeError:
+        raise UnscopedTask(
+            f"{name!r} was called in a thread that the body of workflow {place.run.workflow_id!r} "
+            "started; call it in the body, and put work for a thread into a `def` step"
+        ) from None
 
 
 def refused(run: Run, error: DatabaseError) -> BaseException:
@@ -157,7 +171,7 @@ class DurableCall(PendingCall[T_co]):
         self._task: asyncio.Task[Any] | None = None
         self.step_id = None
         if type(place) is Branch and refusal is None:
-            if asyncio.current_task() is place.task:
+            if _current_task(name, place) is place.task:
                 self.step_id = place.numbering.take()
             else:
                 self._refusal = UnscopedTask(

@@ -114,6 +114,14 @@ class Run:
         self.fault_raised = True
         return fault
 
+    def close(self) -> None:
+        """The body has ended: a call it left to a helper task must not begin any more."""
+        if self.fault is None:
+            self.fault = WorkflowError(
+                self.workflow_id,
+                f"workflow {self.workflow_id!r} has ended; a durable call begins in its body",
+            )
+
     def unreadable(self, step_id: StepId, error: Exception) -> WorkflowError:
         """The fault that a recorded value cannot be read here; a fixed deployment may read it."""
         return self.break_by(

@@ -139,13 +139,14 @@ class Runner:
     ) -> None:
         error = _what_ended(run, error)
         run.task = None
-        if run.inflight or run.unsettled:
-            await self._settle(run)
         if run.deadline_timer is not None:
             run.deadline_timer.cancel()
         if run.expiry is not None:
             await run.expiry
             error = _what_ended(run, error)
+        if run.inflight or run.unsettled:
+            await self._settle(run)
+        run.close()
         try:
             if error is None:
                 error = await self._returned(run, definition, value)

@@ -152,7 +152,7 @@ class Database:
         except asyncpg.ClientConfigurationError as error:
             raise ConfigurationError(f"the database's URL cannot work: {error}") from error
         except Trouble as error:
-            raise DatabaseUnavailable(f"cannot connect to the database: {error}") from error
+            raise _unreachable(error) from error
 
 
 def _session(statement_timeout_s: float) -> dict[str, str]:
@@ -163,6 +163,13 @@ def _session(statement_timeout_s: float) -> dict[str, str]:
         "default_transaction_isolation": "read committed",
         "jit": "off",
     }
+
+
+def _unreachable(error: BaseException) -> DatabaseUnavailable:
+    text = f"cannot connect to the database: {str(error) or type(error).__name__}"
+    if "unsupported startup parameter" in text:
+        text += "; the URL leads through a pooler: name a way past it with direct_url"
+    return DatabaseUnavailable(text)
 
 
 def _not_open() -> DatabaseUnavailable:

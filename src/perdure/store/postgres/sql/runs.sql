@@ -176,7 +176,9 @@ ORDER BY asked.place;
 
 -- name: finish
 -- Ends the runs it could fence and stores their outcomes, over what an earlier life of a run left.
--- Endings without an outcome also leave the queue. `fenced` is NULL if all were.
+-- Endings without an outcome also leave the queue. `fenced` is NULL if all were. The rows are
+-- locked, so the insertion always meets them; it stands for an update that looks each of them up by
+-- its key, where a join may walk through the whole table when planned for an empty one.
 WITH clock AS MATERIALIZED (SELECT {now_ms:8} AS ms),
 asked AS MATERIALIZED (
     SELECT *
@@ -185,25 +187,30 @@ asked AS MATERIALIZED (
 ),
 {fenced:asked},
 ended AS MATERIALIZED (
-    SELECT asked.*, asked.state IN ('SUCCESS', 'ERROR') AS with_outcome
+    SELECT asked.*
     FROM asked
     JOIN fenced ON fenced.id = asked.id AND fenced.owner = asked.owner
 ),
 runs_ended AS (
-    UPDATE {schema}.workflow_status w
-    SET status = ended.state,
+    INSERT INTO {schema}.workflow_status AS w (
+        workflow_uuid, status, created_at, updated_at, completed_at
+    )
+    SELECT id, state, 0, (SELECT ms FROM clock), (SELECT ms FROM clock) FROM ended
+    ON CONFLICT (workflow_uuid) DO UPDATE
+    SET status = EXCLUDED.status,
         owner_xid = NULL,
         deduplication_id = NULL,
-        queue_name = CASE WHEN ended.with_outcome THEN w.queue_name END,
-        started_at_epoch_ms = CASE WHEN ended.with_outcome THEN w.started_at_epoch_ms END,
-        completed_at = (SELECT ms FROM clock),
-        updated_at = (SELECT ms FROM clock)
-    FROM ended
-    WHERE w.workflow_uuid = ended.id
+        queue_name = CASE WHEN EXCLUDED.status IN ('SUCCESS', 'ERROR') THEN w.queue_name END,
+        started_at_epoch_ms = CASE WHEN EXCLUDED.status IN ('SUCCESS', 'ERROR')
+            THEN w.started_at_epoch_ms END,
+        updated_at = EXCLUDED.updated_at,
+        completed_at = EXCLUDED.completed_at
 ),
 outcomes AS (
     INSERT INTO {schema}.workflow_output (workflow_uuid, output, error, retention_timestamp)
-    SELECT id, output, error, (SELECT ms FROM clock) FROM ended WHERE with_outcome
+    SELECT id, output, error, (SELECT ms FROM clock)
+    FROM ended
+    WHERE state IN ('SUCCESS', 'ERROR')
     ON CONFLICT (workflow_uuid) DO UPDATE
     SET output = EXCLUDED.output, error = EXCLUDED.error,
         retention_timestamp = EXCLUDED.retention_timestamp

@@ -1,0 +1,159 @@
+"""What Postgres would do for a query of the store."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+
+from perdure.store.postgres.database import HOT, Database
+from perdure.store.postgres.settings import PostgresSettings
+from tests.support.database import MovableClock
+
+QUERIES = Database(
+    PostgresSettings(url="postgresql://", application_name="app"), MovableClock()
+).queries
+
+SHARED_TABLES = frozenset(
+    {"workflow_status", "workflow_input", "workflow_output", "operation_outputs"}
+)
+
+
+async def fill(url: str, workflows: int) -> None:
+    """That many workflows with a step each; in a hundred, ten wait, two run, one is delayed."""
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute(
+            """
+            INSERT INTO dbos.workflow_status (workflow_uuid, status, name, queue_name, owner_xid,
+                executor_id, application_name, application_version, created_at,
+                delay_until_epoch_ms)
+            SELECT 'wf-' || i, CASE WHEN i % 100 < 10 THEN 'ENQUEUED' WHEN i % 100 < 12 THEN
+                'PENDING' WHEN i % 100 < 13 THEN 'DELAYED' ELSE 'SUCCESS' END, 'job', 'line',
+                'token', 'worker/boot-' || i % 7, 'app', 'v1', i, 4102444800000 + i
+            FROM generate_series(1, $1::int) i
+            """,
+            workflows,
+        )
+        await connection.execute(
+            "INSERT INTO dbos.operation_outputs (workflow_uuid, function_id)"
+            " SELECT workflow_uuid, 1 FROM dbos.workflow_status"
+        )
+        for table in ("workflow_input", "workflow_output"):
+            await connection.execute(
+                f"INSERT INTO dbos.{table} (workflow_uuid)"
+                " SELECT workflow_uuid FROM dbos.workflow_status"
+            )
+        await connection.execute("VACUUM ANALYZE")
+    finally:
+        await connection.close()
+
+
+@dataclass(frozen=True)
+class Scan:
+    """How one node reads a table: the kind of scan and the index, if there is one."""
+
+    table: str
+    kind: str
+    index: str | None
+
+
+class Plan:
+    """One plan as the server shows it."""
+
+    def __init__(self, root: dict[str, Any]) -> None:
+        self.nodes = list(_walk(root))
+
+    def scans(self) -> list[Scan]:
+        """Every reading of the shared tables."""
+        return [_scan(node) for node in self.nodes if _is_scan(node)]
+
+    def unconditional(self) -> list[Scan]:
+        """Those that are given nothing to look for: they read all there is."""
+        return [
+            _scan(node)
+            for node in self.nodes
+            if _is_scan(node) and "Index Cond" not in node and "Recheck Cond" not in node
+        ]
+
+    def parents_of(self, index: str) -> list[dict[str, Any]]:
+        """The nodes right above the scans of an index."""
+        return [
+            node
+            for node in self.nodes
+            if any(child.get("Index Name") == index for child in node.get("Plans", []))
+        ]
+
+    def rows_read(self, index: str) -> float:
+        """How many rows an executed plan took from the scans of an index."""
+        return sum(
+            node["Actual Rows"] * node["Actual Loops"]
+            for node in self.nodes
+            if node.get("Index Name") == index
+        )
+
+
+class Planner:
+    """Plans queries as the store's sessions do."""
+
+    def __init__(self, connection: asyncpg.Connection[Any]) -> None:
+        self._connection = connection
+
+    async def kept(self, query: str, kind: str) -> Plan:
+        """The plan a connection of a hot kind makes once and keeps, whatever the parameters."""
+        for parameter, value in HOT[kind].items():
+            await self._connection.execute(f"SET {parameter} TO {value}")
+        count = parameters(QUERIES[query])
+        await self._connection.execute(f"PREPARE planned AS {QUERIES[query]}")
+        shown = await self._connection.fetchval(
+            f"EXPLAIN (FORMAT JSON) EXECUTE planned ({', '.join(['NULL'] * count)})"
+        )
+        await self._connection.execute("DEALLOCATE planned")
+        return Plan(json.loads(shown)[0]["Plan"])
+
+    async def made(self, query: str, arguments: Sequence[object]) -> Plan:
+        """The plan for these parameters, as it is made each time."""
+        await self._connection.execute("SET plan_cache_mode TO force_custom_plan")
+        shown = await self._connection.fetchval(
+            f"EXPLAIN (FORMAT JSON) {QUERIES[query]}", *arguments
+        )
+        return Plan(json.loads(shown)[0]["Plan"])
+
+    async def executed(self, query: str, kind: str, arguments: Sequence[object]) -> Plan:
+        """The plan with what it did, undone."""
+        for parameter, value in HOT[kind].items():
+            await self._connection.execute(f"SET {parameter} TO {value}")
+        transaction = self._connection.transaction()
+        await transaction.start()
+        try:
+            shown = await self._connection.fetchval(
+                f"EXPLAIN (ANALYZE, FORMAT JSON) {QUERIES[query]}", *arguments
+            )
+        finally:
+            await transaction.rollback()
+        return Plan(json.loads(shown)[0]["Plan"])
+
+
+def parameters(text: str) -> int:
+    """How many parameters a statement has."""
+    return max((int(number) for number in re.findall(r"\$(\d+)", text)), default=0)
+
+
+def _is_scan(node: dict[str, Any]) -> bool:
+    return node.get("Relation Name") in SHARED_TABLES and node["Node Type"] != "ModifyTable"
+
+
+def _scan(node: dict[str, Any]) -> Scan:
+    below = node.get("Plans", [{}])[0]
+    index = node.get("Index Name") or below.get("Index Name")
+    return Scan(node["Relation Name"], node["Node Type"], index)
+
+
+def _walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield node
+    for child in node.get("Plans", []):
+        yield from _walk(child)

@@ -43,9 +43,7 @@ def kill_at(url: str, effects: Path, number: int, moment: str) -> str:
 
 async def recorded_words(lab: Lab) -> set[str]:
     """The effects whose step is recorded at this moment."""
-    rows = await lab.rows(
-        "SELECT output FROM operation_outputs WHERE function_name LIKE '%effect'"
-    )
+    rows = await lab.rows("SELECT output FROM operation_outputs WHERE function_name LIKE '%effect'")
     return {row["output"].strip('"').lower() for row in rows}
 
 

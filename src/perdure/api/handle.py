@@ -174,17 +174,31 @@ class StatusCall(DurableCall[WorkflowRow]):
         return rows[0]
 
     async def perform(self, run: Run) -> WorkflowRow:
-        """Read the row and record what it showed."""
+        """Read the row and record what it showed, or that there was none."""
         started_at_ms = run.kernel.time.now_ms()
-        status = await self.plain()
-        text, _ = self._codec(run).encode(status)
+        output = error = missing = None
+        try:
+            status = await self.plain()
+            output, _ = self._codec(run).encode(status)
+        except WorkflowNotFound as refusal:
+            missing = refusal
+            error = run.kernel.registry.serialization.errors.encode(refusal)
         standing = await run.kernel.journal.record(
-            run, self.checkpoint(run, started_at_ms, output=text, serialization=PORTABLE_JSON)
+            run,
+            self.checkpoint(
+                run, started_at_ms, output=output, error=error, serialization=PORTABLE_JSON
+            ),
         )
-        return status if standing is None else await self.replay(run, standing)
+        if standing is not None:
+            return await self.replay(run, standing)
+        if missing is not None:
+            raise missing
+        return status
 
     async def replay(self, run: Run, row: StepRow) -> WorkflowRow:
         """What the row showed then."""
+        if row.error is not None:
+            raise run.kernel.registry.serialization.errors.decode(row.error, row.serialization)
         try:
             status: WorkflowRow = self._codec(run).decode(row.output, row.serialization)
         except UndecodableValue as error:

@@ -71,7 +71,7 @@ class Starts(Concern):
             raise LeaseLost(f"the lease of {executor_id} was taken over or never written")
         if row["places"] is None:
             return [WRITTEN] * len(items)
-        return await self._start_answers(items, set(row["places"]))
+        return await self._start_answers(items, {int(place) for place in row["places"]})
 
     async def _start_answers(self, items: Sequence[Start], written: set[int]) -> list[StartAnswer]:
         """The answers; `written` are places from 1, the reasons of the others are looked up."""

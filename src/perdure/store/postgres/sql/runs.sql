@@ -94,7 +94,8 @@ JOIN callers ON callers.place = inserted.place
 -- name: start
 -- Inserts new workflows with their inputs and their parents' steps. An id that is taken fails the
 -- statement, which costs a fourth less than looking for one before each row. `held` says whether
--- the lease stands; `places` is NULL if all were inserted, else says which.
+-- the lease stands; `places` is NULL if all were inserted, else says which, as texts: asyncpg knows
+-- an array of texts without asking the server what that is.
 WITH {starting},
 admitted AS MATERIALIZED (
     SELECT new.*
@@ -114,7 +115,7 @@ steps AS ({insert_callers:inserted})
 SELECT
     EXISTS (SELECT FROM lease) AS held,
     CASE WHEN (SELECT count(*) FROM admitted) < (SELECT count(*) FROM new)
-        THEN ARRAY(SELECT place FROM admitted) END AS places;
+        THEN ARRAY(SELECT place::text FROM admitted) END AS places;
 
 -- name: start_around
 -- The same around workflows whose id or deduplication id is taken and children whose parent has
@@ -140,7 +141,7 @@ steps AS ({insert_callers:written})
 SELECT
     EXISTS (SELECT FROM lease) AS held,
     CASE WHEN (SELECT count(*) FROM written) < (SELECT count(*) FROM new)
-        THEN ARRAY(SELECT place FROM written) END AS places;
+        THEN ARRAY(SELECT place::text FROM written) END AS places;
 
 -- name: standing_workflows
 -- What stands against each of the given starts, in their order: the row under the id, else the

@@ -1,0 +1,146 @@
+"""What an operation costs in statements, counted on the wire."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from perdure.model.answer import AnswerKind
+from perdure.model.workflow import Fence
+from perdure.store.postgres.steps import OPTIMISTIC_FROM, PAGE
+from tests.support import rows
+from tests.support.database import PostgresDatabase
+from tests.support.proxy import FaultProxy
+from tests.support.store import Process, Site, kinds, open_site
+
+BATCHES = pytest.mark.parametrize("count", [1, OPTIMISTIC_FROM, 100])
+
+
+class Wire:
+    """What a store says to its server."""
+
+    def __init__(self, proxy: FaultProxy) -> None:
+        self.heard: list[str] = []
+        proxy.cut_request(self._hear)
+
+    def _hear(self, text: str) -> bool:
+        self.heard.append(text)
+        return False
+
+    async def count(self, call: Callable[[], Awaitable[Any]]) -> int:
+        """The number of statements one call makes."""
+        before = len(self.heard)
+        await call()
+        return len(self.heard) - before
+
+
+@pytest.fixture
+async def proxy(postgres_database: PostgresDatabase) -> AsyncIterator[FaultProxy]:
+    async with FaultProxy(postgres_database.url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def wire(proxy: FaultProxy) -> Wire:
+    return Wire(proxy)
+
+
+@pytest.fixture
+async def site(postgres_database: PostgresDatabase, proxy: FaultProxy) -> AsyncIterator[Site]:
+    behind = PostgresDatabase(proxy.url(postgres_database.url))
+    async with open_site(behind, postgres_database.backdoor()) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def me(site: Site) -> Process:
+    return await site.process()
+
+
+@BATCHES
+async def test_a_life_is_three_statements(me: Process, wire: Wire, count: int) -> None:
+    warm = await me.running()
+    await me.store.record([rows.checkpoint(warm)])
+    await me.store.finish([rows.finish(warm)])
+    runs = [rows.direct() for _ in range(count)]
+    starts = rows.starts(*runs)
+    assert await wire.count(lambda: me.store.start(starts, me.executor)) == 1
+    steps = [rows.checkpoint(run) for run in runs]
+    assert await wire.count(lambda: me.store.record(steps)) == 1
+    endings = [rows.finish(run) for run in runs]
+    assert await wire.count(lambda: me.store.finish(endings)) == 1
+
+
+@BATCHES
+async def test_children_are_one_statement_with_their_parents_steps(
+    me: Process, wire: Wire, count: int
+) -> None:
+    parents = [await me.running() for _ in range(2)]
+    batch = [rows.child_of(parents[n % 2], 1 + n, rows.direct()) for n in range(count)]
+    assert await wire.count(lambda: me.store.start(batch, me.executor)) == 1
+
+
+async def test_a_claim_is_one_statement_and_two_where_rows_are_due(
+    site: Site, me: Process, wire: Wire
+) -> None:
+    await me.waiting()
+    assert await wire.count(me.claim) == 1
+    await me.waiting(delay_ms=1000)
+    site.clock.advance(1000)
+    assert await wire.count(me.claim) == 2
+
+
+async def test_what_stood_in_the_way_is_looked_up_by_one_more(me: Process, wire: Wire) -> None:
+    runs = [await me.running() for _ in range(3)]
+    steps = [rows.checkpoint(run) for run in runs]
+    await me.store.record(steps[:1])
+    assert await wire.count(lambda: me.store.record(steps)) == 2
+
+
+async def test_a_step_in_the_way_of_many_costs_one_more_try(me: Process, wire: Wire) -> None:
+    run = await me.running()
+    steps = [rows.checkpoint(run, number) for number in range(1, OPTIMISTIC_FROM + 1)]
+    await me.store.record(steps[:1])
+    answers = []
+
+    async def record() -> None:
+        answers.extend(await me.store.record(steps))
+
+    assert await wire.count(record) == 3
+    assert kinds(answers) == [AnswerKind.MINE, *[AnswerKind.WRITTEN] * (OPTIMISTIC_FROM - 1)]
+
+
+async def test_a_heartbeat_is_one_statement(me: Process, wire: Wire) -> None:
+    await me.waiting()
+    assert await wire.count(me.beat) == 1
+
+
+async def test_waiting_for_many_is_one_statement(me: Process, wire: Wire) -> None:
+    runs = [await me.running() for _ in range(50)]
+    ids = [run.workflow_id for run in runs]
+    assert await wire.count(lambda: me.store.settled(ids)) == 1
+    fences = [Fence(run.workflow_id, run.creator) for run in runs]
+    assert await wire.count(lambda: me.store.lost(fences)) == 1
+
+
+async def test_histories_come_in_bounded_pages(site: Site, me: Process, wire: Wire) -> None:
+    short, long = await me.running(), await me.running()
+    await me.store.record([rows.checkpoint(short, 2), rows.checkpoint(short, 1)])
+    assert await wire.count(lambda: me.store.history([short.workflow_id, "none"])) == 1
+    await site.backdoor.run(
+        "INSERT INTO operation_outputs (workflow_uuid, function_id)"
+        " SELECT ?, i FROM generate_series(1, ?::int) i",
+        long.workflow_id,
+        PAGE * 2 + 1,
+    )
+    found = {}
+
+    async def history() -> None:
+        found.update(await me.store.history([short.workflow_id, long.workflow_id]))
+
+    # Both do not fit into a page; the short one does; the long one takes three.
+    assert await wire.count(history) == 5
+    assert [step.step_id for step in found[short.workflow_id]] == [1, 2]
+    assert [step.step_id for step in found[long.workflow_id]] == list(range(1, PAGE * 2 + 2))

@@ -7,7 +7,6 @@ its values, nested to any shape.
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -22,7 +21,7 @@ from hypothesis.strategies import SearchStrategy
 
 from perdure.errors import RegistrationError, UnserializableValue
 from perdure.serialization.equality import exactly
-from tests.support.serialized import PORTABLE, WHAT, fingerprint, make
+from tests.support.serialized import PORTABLE, WHAT, fingerprint, make, strict
 
 Typed = tuple[Any, SearchStrategy[Any]]
 
@@ -76,7 +75,7 @@ SCALARS: list[Typed] = [
     (Colour, st.sampled_from(Colour)),
     (Level, st.sampled_from(Level)),
     (Access, st.sampled_from(range(8)).map(Access)),
-    (Literal["a", 1, True, None], st.sampled_from(["a", 1, True, None])),
+    (Literal["a", 1, True], st.sampled_from(["a", 1, True])),
     (Movie, st.fixed_dictionaries({}, optional={"title": texts, "made": stamps})),
     (Point, st.builds(Point, finite, st.none() | texts)),
 ]
@@ -118,7 +117,7 @@ def grown(inner: SearchStrategy[Typed]) -> SearchStrategy[Typed]:
         ),
         st.lists(inner, min_size=2, max_size=3).map(
             lambda parts: (
-                Union[tuple(one[0] for one in parts)],
+                Union[tuple(one[0] for one in parts)],  # noqa: UP007  as many as were drawn
                 st.one_of(*(one[1] for one in parts)),
             )
         ),
@@ -140,7 +139,7 @@ def held_to_the_rule(annotation: Any, value: Any) -> str:
         text, decoded = codec.encode(value)
     except (RegistrationError, UnserializableValue) as refusal:
         return str(refusal)
-    json.loads(text.encode(), parse_constant=lambda name: 1 / 0)
+    strict(text)
     for read in (decoded, codec.decode(text, PORTABLE)):
         assert fingerprint(read) == fingerprint(value)
         assert exactly(read, value)
@@ -184,4 +183,4 @@ def test_what_json_says_is_what_python_reads(value: Any) -> None:
         text = make().value(Any, WHAT).encode(value)[0]
     except UnserializableValue:
         return
-    assert fingerprint(json.loads(text)) == fingerprint(value)
+    assert fingerprint(strict(text)) == fingerprint(value)

@@ -9,26 +9,46 @@ from typing import Any, TypeVar
 from perdure.errors import RegistrationError
 
 
-def annotations_of(fn: Callable[..., Any]) -> Mapping[str, object]:
-    """Every parameter of `fn` and `return` with its resolved type; `Any` where none is given.
+class Annotations(Mapping[str, object]):
+    """What a function annotates, each resolved when it is asked for.
 
-    Raises `RegistrationError` naming the parameter whose annotation cannot be resolved.
+    So an annotation that nobody needs, such as a step's parameter, need not be resolvable.
     """
-    plain = inspect.unwrap(fn)
-    written = inspect.get_annotations(plain)
-    closure = inspect.getclosurevars(plain).nonlocals if inspect.isfunction(plain) else {}
-    local = {**closure, **_type_parameters(plain)}
-    found: dict[str, object] = {}
-    for name in [*inspect.signature(fn).parameters, "return"]:
+
+    def __init__(self, fn: Callable[..., Any]) -> None:
+        self._plain = plain = inspect.unwrap(fn)
+        self._names = [*inspect.signature(fn).parameters, "return"]
+        self._written = inspect.get_annotations(plain)
+        self._globals = getattr(plain, "__globals__", {})
+        closure = inspect.getclosurevars(plain).nonlocals if inspect.isfunction(plain) else {}
+        self._local = {**closure, **_type_parameters(plain)}
+
+    def __getitem__(self, name: str) -> object:
+        if name not in self._names:
+            raise KeyError(name)
+        written = self._written.get(name, Any)
         try:
-            found[name] = _resolve(written.get(name, Any), getattr(plain, "__globals__", {}), local)
+            return _resolve(written, self._globals, self._local)
         except Exception as error:
             raise RegistrationError(
-                f"{plain.__qualname__}: the annotation of {name!r}, {written[name]!r}, cannot be "
+                f"{self._plain.__qualname__}: the annotation of {name!r}, {written!r}, cannot be "
                 f"resolved: {error}; the name must exist at run time, in the module (not only "
                 "under TYPE_CHECKING)"
             ) from error
-    return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def annotations_of(fn: Callable[..., Any]) -> Mapping[str, object]:
+    """Every parameter of `fn` and `return` with its resolved type; `Any` where none is given.
+
+    Looking one up raises `RegistrationError` naming it if it cannot be resolved.
+    """
+    return Annotations(fn)
 
 
 def _type_parameters(owner: object) -> dict[str, Any]:

@@ -44,10 +44,8 @@ class Custom(Exception):
 
 
 errors = st.builds(Custom, st.lists(parts, max_size=3), st.dictionaries(texts, parts, max_size=3))
-CLASSES = """
-    ValueError OSError SyntaxError ImportError UnicodeDecodeError ExceptionGroup SystemExit
-    KeyError StepRetriesExhausted ValueTooLarge
-""".split()
+CLASSES = ["ValueError", "OSError", "SyntaxError", "ImportError", "UnicodeDecodeError", "KeyError"]
+CLASSES += ["ExceptionGroup", "SystemExit", "StepRetriesExhausted", "ValueTooLarge"]
 TAGS = ["$tuple", "$datetime", "$error", "$dict", "$set", "$float", "$bytes", "$other"]
 trees = st.recursive(
     st.none() | st.booleans() | st.integers() | texts,

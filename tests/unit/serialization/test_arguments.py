@@ -239,3 +239,15 @@ def test_annotations_of_a_function() -> None:
     for one in (fn, wrapper):
         found = annotations_of(one)
         assert found == {"a": Local, "b": Any, "c": int, "return": list[Local]}
+
+
+def test_only_the_annotations_asked_for_are_resolved() -> None:
+    def fn(a: Missing) -> int:  # type: ignore[name-defined]  # noqa: F821
+        return 1
+
+    found = annotations_of(fn)
+    assert found["return"] is int
+    assert list(found) == ["a", "return"]
+    assert found.get("b", Any) is Any
+    with pytest.raises(RegistrationError, match="'a', 'Missing'"):
+        found["a"]

@@ -114,7 +114,7 @@ class StepCall(DurableCall[R]):
             return await cast("Callable[..., Awaitable[R]]", self._step.fn)(
                 *self._args, **self._kwargs
             )
-        function = functools.partial(self._step.fn, *self._args, **self._kwargs)
+        function = functools.partial(_call, self._step.fn, self._args, self._kwargs)
         return cast("R", await asyncio.to_thread(function))
 
     async def perform(self, run: Run) -> R:
@@ -251,7 +251,7 @@ class StepCall(DurableCall[R]):
         kernel = scope.run.kernel
         timeout_s = self._step.policy.timeout_s
         context = contextvars.copy_context()
-        function = functools.partial(context.run, self._step.fn, *self._args, **self._kwargs)
+        function = functools.partial(context.run, _call, self._step.fn, self._args, self._kwargs)
         work: asyncio.Future[Any] = kernel.loop.run_in_executor(kernel.threads, function)
         try:
             done, _ = await asyncio.wait([work], timeout=timeout_s)
@@ -265,6 +265,14 @@ class StepCall(DurableCall[R]):
             await asyncio.wait([work])
         _ignore_result(work)
         raise StepTimeout(self.name, timeout_s or 0)
+
+
+def _call(fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call it in a thread; what no future can carry becomes what a coroutine makes of it."""
+    try:
+        return fn(*args, **kwargs)
+    except StopIteration as error:
+        raise RuntimeError("step raised StopIteration") from error
 
 
 def _is_requested(run: Run) -> bool:

@@ -160,10 +160,17 @@ class Lane(Generic[Item, A]):
             worker.cancel()
         if workers:
             await asyncio.wait(workers)
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """Fail what waits, and what comes: somebody cancelled a worker, or the lane is closed."""
+        if self._closed is None:
+            self._closed = DatabaseUnavailable(f"writing {self._name} was stopped")
         for entry in (*self._queue, *self._busy):
-            entry.fail(reason)
+            entry.fail(self._closed)
         self._queue.clear()
         self._busy.clear()
+        self._room.set()
 
     @property
     def is_full(self) -> bool:
@@ -192,14 +199,17 @@ class Lane(Generic[Item, A]):
         return entry
 
     async def _work(self) -> None:
-        while True:
-            await self._arrived.wait()
-            while self._queue:
-                await self._write_out(self._next_batch())
-                # Lets everyone just answered queue their next item before the next flush.
-                await asyncio.sleep(0)
-            self._arrived.clear()
-            self._is_idle = True
+        try:
+            while True:
+                await self._arrived.wait()
+                while self._queue:
+                    await self._write_out(self._next_batch())
+                    # Lets everyone just answered queue their next item before the next flush.
+                    await asyncio.sleep(0)
+                self._arrived.clear()
+                self._is_idle = True
+        finally:
+            self._give_up()
 
     def _next_batch(self) -> list[Entry[Item, A]]:
         batch: list[Entry[Item, A]] = []

@@ -1,0 +1,201 @@
+"""Exceptions that are no outcome: they leave the run recoverable and go where they belong."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from perdure import Engine, WorkflowState, current, gather, sleep, step, workflow
+from perdure.api.workflow import Workflow
+from tests.support.database import SQLITE_PREFIX, SqliteDatabase
+from tests.support.engines import Lab
+from tests.support.workflows import look
+
+
+class Private(BaseException):
+    """An exception of the application's own that is no `Exception`."""
+
+
+def raising(error: type[BaseException], place: str) -> Workflow[[], Any]:
+    """A workflow named `exits` whose second operation is left by the error."""
+    failing = True
+
+    def fail() -> None:
+        nonlocal failing
+        if failing:
+            failing = False
+            raise error
+
+    @step(name="async")
+    async def in_loop() -> str:
+        fail()
+        return "went on"
+
+    @step(name="thread")
+    def in_thread() -> str:
+        fail()
+        return "went on"
+
+    @step(name="retried", max_attempts=3, interval=0)
+    async def retried() -> str:
+        if current().attempt == 1:
+            raise ValueError("the first attempt fails as steps do")
+        fail()
+        return "went on"
+
+    steps: dict[str, Callable[[], Any]] = {
+        "step": in_loop,
+        "thread": in_thread,
+        "second attempt": retried,
+        "gather": lambda: gather(in_loop(), sleep(0.001)),
+    }
+
+    @workflow(name="exits")
+    async def exits() -> Any:
+        await look()
+        if place == "body":
+            fail()
+            return "went on"
+        return await steps[place]()
+
+    return exits
+
+
+PLACES = ["body", "step", "thread", "second attempt", "gather"]
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("error", [Private, GeneratorExit])
+async def test_what_is_no_exception_is_never_recorded_and_the_run_goes_on(
+    memory_lab: Lab, place: str, error: type[BaseException]
+) -> None:
+    """Whoever waits hears of it; the run is released, its attempt counted, and ends later."""
+    exits = raising(error, place)
+    await memory_lab.start(exits)
+    handle = await exits.options(id="w").start()
+    with pytest.raises(error):
+        await handle
+    row = await memory_lab.status("w")
+    assert (row["status"], row["recovery_attempts"], row["owner_xid"]) == ("DELAYED", 1, None)
+    recorded = [name for _, name in await memory_lab.history("w")]
+    assert recorded in (["look"], ["look", "DBOS.sleep"])
+    assert await memory_lab.rows("SELECT * FROM workflow_output") == []
+    memory_lab.clock.leap(5)
+    assert (await memory_lab.until("w"))["status"] == "SUCCESS"
+    assert "went on" in (await memory_lab.output("w") or "")
+
+
+def rows_of(database: SqliteDatabase, sql: str) -> list[Any]:
+    connection = sqlite3.connect(database.url.removeprefix(SQLITE_PREFIX))
+    try:
+        return connection.execute(sql).fetchall()
+    finally:
+        connection.close()
+
+
+async def run_it(url: str, exits: Workflow[[], Any], *others: Workflow[[], Any]) -> Any:
+    async with Engine(url, workflows=[exits, *others], heartbeat=0.1, grace=30) as engine:
+        for other in others:
+            await other.options(id=other.name).start()
+        await exits.options(id="w").start()
+        return await engine.handle("w")
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    ("error", "state", "attempts"),
+    [(SystemExit, "DELAYED", 1), (KeyboardInterrupt, "ENQUEUED", 0)],
+)
+def test_exits_of_the_process_release_the_run_and_reach_its_owner(
+    sqlite_database: SqliteDatabase,
+    place: str,
+    error: type[BaseException],
+    state: str,
+    attempts: int,
+) -> None:
+    """`sys.exit` counts as an attempt, Ctrl-C does not; nothing is recorded for either."""
+    exits = raising(error, place)
+    with pytest.raises(error):
+        asyncio.run(run_it(sqlite_database.url, exits))
+    status = rows_of(
+        sqlite_database,
+        "SELECT status, recovery_attempts, owner_xid, queue_name FROM workflow_status",
+    )
+    assert status == [(state, attempts, None, "_perdure_internal_queue")]
+    names = [
+        name for (name,) in rows_of(sqlite_database, "SELECT function_name FROM operation_outputs")
+    ]
+    assert names in (["look"], ["look", "DBOS.sleep"])
+    assert rows_of(sqlite_database, "SELECT * FROM workflow_output") == []
+    assert "went on" in str(asyncio.run(run_it(sqlite_database.url, exits)))
+
+
+def test_an_exit_beside_a_sleeping_run_ends_the_process_at_once(
+    sqlite_database: SqliteDatabase,
+) -> None:
+    """The other run is left recoverable; nobody waits out the grace time for it."""
+
+    @workflow(name="sleeper")
+    async def sleeper() -> None:
+        await sleep(3_600)
+
+    exits = raising(SystemExit, "step")
+    began = time.monotonic()
+    with pytest.raises(SystemExit):
+        asyncio.run(run_it(sqlite_database.url, exits, sleeper))
+    assert time.monotonic() - began < 15
+    states = rows_of(
+        sqlite_database, "SELECT status FROM workflow_status WHERE workflow_uuid = 'sleeper'"
+    )
+    assert states in ([("PENDING",)], [("ENQUEUED",)])
+
+
+@pytest.mark.parametrize("place", ["step", "thread"])
+async def test_an_exit_waited_for_by_a_parent_is_not_the_parents(
+    memory_lab: Lab, place: str
+) -> None:
+    """The parent keeps waiting for its child's outcome."""
+    exits = raising(Private, place)
+
+    @workflow(name="parent")
+    async def parent() -> Any:
+        return await exits()
+
+    await memory_lab.start(parent, exits)
+    handle = await parent.options(id="p").start()
+    await memory_lab.until("p-1", WorkflowState.DELAYED)
+    memory_lab.clock.leap(5)
+    assert await handle.result(timeout=20) == "went on"
+    assert (await memory_lab.status("p"))["recovery_attempts"] == 1
+
+
+@pytest.mark.parametrize("threaded", [False, True], ids=["async", "thread"])
+async def test_a_stop_iteration_is_a_failure_as_any_other(memory_lab: Lab, threaded: bool) -> None:
+    """Python turns it into a `RuntimeError`; in a thread it must not leave the step hanging."""
+
+    @step(name="empty")
+    async def empty() -> int:
+        return next(iter([]))
+
+    @step(name="empty")
+    def empty_in_thread() -> int:
+        return next(iter([]))
+
+    @workflow(name="asks")
+    async def asks() -> str:
+        try:
+            await (empty_in_thread() if threaded else empty())
+        except RuntimeError as error:
+            return str(error)
+        return "nothing"
+
+    await memory_lab.start(asks)
+    handle = await asks.options(id="w").start()
+    assert "StopIteration" in await handle.result(timeout=10)
+    with pytest.raises(RuntimeError, match="StopIteration"):
+        await asyncio.wait_for(empty_in_thread() if threaded else empty(), 10)

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import os
+import pty
 import signal
+import struct
+import subprocess
+import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -13,7 +20,7 @@ from perdure.cli.demo.listing import Page
 from perdure.cli.demo.session import APPLICATION
 from tests.edges import archives
 from tests.edges.program import perdure
-from tests.support.process import ChildProcess
+from tests.support.process import PROJECT, ChildProcess
 
 
 @pytest.fixture
@@ -169,6 +176,44 @@ def test_wrong_use_is_refused(
     assert message in ran.err
     assert ran.out == ""
     assert (tmp_path / "taken/summary.json").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9", b"what?"])
+def test_an_archive_of_any_name_needs_a_database_elsewhere(
+    folder: Path, tmp_path: Path, name: bytes
+) -> None:
+    out = tmp_path / os.fsdecode(name)
+    ran = perdure("demo", folder, "--out", out)
+    assert ran.code == 2
+    assert "name another --out, or a database elsewhere with --database" in ran.err
+    url = f"sqlite:///{tmp_path}/elsewhere.db"
+    assert perdure("demo", folder, "--out", out, "--database", url).code == 0
+    assert archives.archived(out) == archives.contents(folder)
+
+
+def test_on_a_terminal_it_draws_a_bar_and_keeps_the_notes(folder: Path, out: Path) -> None:
+    """Only what a terminal keeps is looked at: the cursor's moves depend on the speed."""
+    drawn = on_a_terminal("-m", "perdure.cli", "demo", str(folder), "--out", str(out))
+    assert "\x1b[2K" in drawn
+    assert "archiving 30 files\r\n" in drawn
+    assert f"archived         30 files of {folder}\r\n" in drawn
+
+
+def on_a_terminal(*arguments: str) -> str:
+    """Runs Python on a terminal of its own; returns all that was written to it."""
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+    with subprocess.Popen(
+        [sys.executable, *arguments], stdin=terminal, stdout=terminal, stderr=terminal, cwd=PROJECT
+    ) as process:
+        os.close(terminal)
+        written = b""
+        with contextlib.suppress(OSError):  # how Linux says that the other side is closed
+            while part := os.read(controller, 65536):
+                written += part
+    os.close(controller)
+    assert process.returncode == 0
+    return written.decode()
 
 
 def test_an_archive_belongs_to_one_folder(folder: Path, out: Path) -> None:

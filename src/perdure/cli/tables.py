@@ -24,6 +24,9 @@ _UNBOUNDED = 1_000_000
 
 _LONGEST_CELL = 120
 
+_WHOLE = frozenset({"id", "state", "step"})
+"""Columns that are folded last where a terminal is narrow."""
+
 
 def print_workflow_table(rows: Sequence[WorkflowRow], app: str) -> None:
     """One line for each workflow."""
@@ -86,7 +89,7 @@ def _print(table: Table) -> None:
 def _table(*columns: str) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in columns:
-        table.add_column(column, overflow="fold")
+        table.add_column(column, overflow="fold", no_wrap=column in _WHOLE)
     return table
 
 

@@ -60,9 +60,17 @@ def places(folder: Path, out: Path, database: str | None) -> Places:
         )
     if Path(source).is_relative_to(Path(target, packing.FILES)):
         raise ConfigurationError(f"{source} is a part of the archive {target}; name another --out")
-    if database is None:
-        database = f"sqlite:///{Path(target, DATABASE)}"
-    return Places(source, target, database)
+    return Places(source, target, database or _own_database(target))
+
+
+def _own_database(out: str) -> str:
+    """A SQLite file in the archive."""
+    if "?" in out or out != os.fsencode(out).decode("utf-8", "replace"):
+        raise ConfigurationError(
+            f"no SQLite database can be in {out!r} because of its name; name another --out, or a "
+            "database elsewhere with --database"
+        )
+    return f"sqlite:///{Path(out, DATABASE)}"
 
 
 def prepare(where: Places) -> None:

@@ -154,6 +154,7 @@ class StepCall(DurableCall[R]):
             raise run.unreadable(row.step_id, error) from error
 
     async def _fail(self, run: Run, started_at_ms: int, error: BaseException) -> R:
+        run.check_signal()
         errors = run.kernel.registry.serialization.errors
         text = errors.encode(error)
         standing = await run.kernel.journal.record(

@@ -32,7 +32,6 @@ from perdure.engine.run import Run
 from perdure.errors import (
     ConfigurationError,
     ConflictingWorkflow,
-    DatabaseError,
     InvalidArgument,
     PerdureError,
     RegistrationError,
@@ -214,7 +213,7 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
         entry = run.kernel.launcher.submit(launch, caller)
         try:
             answer = await entry.future
-        except DatabaseError as error:
+        except Exception as error:
             raise refused(run, error) from error
         except BaseException:
             await_later(run, entry)

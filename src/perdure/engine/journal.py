@@ -14,8 +14,7 @@ from perdure.engine.run import Run
 from perdure.errors import (
     BuiltElsewhere,
     CallSpent,
-    DatabaseError,
-    DatabaseRejected,
+    DatabaseUnavailable,
     PerdureError,
     RunInterrupted,
     RunLost,
@@ -60,7 +59,7 @@ class Journal:
         except asyncio.CancelledError:
             await_later(run, entry)
             raise
-        except DatabaseError as error:
+        except Exception as error:
             raise refused(run, error) from error
         if answer is WRITTEN:
             return None
@@ -117,17 +116,16 @@ def _current_task(name: str, place: Branch) -> asyncio.Task[Any] | None:
         ) from None
 
 
-def refused(run: Run, error: DatabaseError) -> BaseException:
+def refused(run: Run, error: Exception) -> BaseException:
     """What a write that failed for good does to its run; never the run's outcome."""
-    if isinstance(error, DatabaseRejected):
-        return run.break_by(
-            WorkflowError(
-                run.workflow_id,
-                f"workflow {run.workflow_id!r}: the database refused to store a record: {error}",
-            )
+    if isinstance(error, DatabaseUnavailable):
+        run.stop(RunInterrupted(run.workflow_id))
+        return run.signal or error
+    return run.break_by(
+        WorkflowError(
+            run.workflow_id, f"workflow {run.workflow_id!r}: a record was not stored: {error}"
         )
-    run.stop(RunInterrupted(run.workflow_id))
-    return run.signal or error
+    )
 
 
 class PendingCall(Generic[T_co]):

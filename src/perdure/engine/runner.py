@@ -16,13 +16,14 @@ from perdure.engine.waiter import Settlement, Waiter
 from perdure.errors import (
     ControlSignal,
     DatabaseError,
+    DatabaseUnavailable,
     RunInterrupted,
     RunLost,
     SerializationError,
     WaitInterrupted,
     WorkflowCancelled,
 )
-from perdure.logic.endings import Ending, ending_of, release_delay_ms
+from perdure.logic.endings import Ending, ending_of, ends_process, release_delay_ms
 from perdure.model.answer import Answer, AnswerKind
 from perdure.model.ids import WorkflowId
 from perdure.model.status import WorkflowState
@@ -129,6 +130,8 @@ class Runner:
             await self._end(run, definition, value, error)
         finally:
             self._forget(run)
+            if error is not None and ends_process(error):
+                raise error
 
     def _forget(self, run: Run) -> None:
         if self.runs.get(run.workflow_id) is run:
@@ -148,13 +151,24 @@ class Runner:
             await self._settle(run)
         run.close()
         try:
+            await self._conclude(run, definition, value, error)
+        except DatabaseError as trouble:
+            log.warning("workflow %s stays as it is: %s", run.workflow_id, trouble)
+            self._waiter.fail(run.workflow_id, WaitInterrupted(run.workflow_id))
+
+    async def _conclude(
+        self, run: Run, definition: WorkflowDefinition, value: Any, error: BaseException | None
+    ) -> None:
+        """Write the run's last state; a fault of ours in doing so must not strand its row."""
+        try:
             if error is None:
                 error = await self._returned(run, definition, value)
             if error is not None:
                 await self._raised(run, error)
-        except DatabaseError as trouble:
-            log.warning("workflow %s stays as it is: %s", run.workflow_id, trouble)
-            self._waiter.fail(run.workflow_id, WaitInterrupted(run.workflow_id))
+        except DatabaseUnavailable:
+            raise
+        except Exception as fault:  # noqa: BLE001 - whatever it is, the run goes on later
+            await self._release(run, fault, counted=True)
 
     async def _settle(self, run: Run) -> None:
         """Nothing the body began is left unrecorded or still running when its row ends."""
@@ -179,16 +193,14 @@ class Runner:
         return None
 
     async def _raised(self, run: Run, error: BaseException) -> None:
-        rule = ending_of(error)
-        if rule.ending is Ending.RECORD_ERROR:
+        ending = ending_of(error, of_engine=error is run.signal or error is run.fault)
+        if ending is Ending.RECORD_ERROR:
             text = self._registry.serialization.errors.encode_as(run.serialization, error)
             await self._finish(run, WorkflowState.ERROR, error=text, original=error)
-        elif rule.ending is Ending.LEAVE:
+        elif ending is Ending.LEAVE:
             self._leave(run, error)
         else:
-            await self._release(run, error, counted=rule.ending is Ending.RELEASE_COUNTED)
-        if rule.reraise:
-            raise error
+            await self._release(run, error, counted=ending is Ending.RELEASE_COUNTED)
 
     async def _finish(
         self,
@@ -304,5 +316,6 @@ def _what_ended(run: Run, error: BaseException | None) -> BaseException | None:
         return run.fault
     task = run.task
     if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0:
-        return RunInterrupted(run.workflow_id)
+        run.signal = RunInterrupted(run.workflow_id)
+        return run.signal
     return error

@@ -12,6 +12,7 @@
 | left by SystemExit or another BaseException   | released, after a back-off         | counted     |
 | left by KeyboardInterrupt                     | released                           | given back  |
 | was interrupted by a shutdown                 | released                           | given back  |
+| raised a control signal that nobody sent      | released, after a back-off         | counted     |
 | failed by a fault of the engine               | released, after a back-off         | counted     |
 | ran past its deadline                         | CANCELLED                          |             |
 | was begun more often than its limit allows    | MAX_RECOVERY_ATTEMPTS_EXCEEDED     |             |
@@ -21,7 +22,6 @@ A function that is not registered here is never claimed here, so it has no line.
 """
 
 import asyncio
-from dataclasses import dataclass
 from enum import Enum, auto
 
 from perdure.errors import (
@@ -44,33 +44,27 @@ class Ending(Enum):
     LEAVE = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class EndingRule:
-    """An ending, and whether the exception must reach the owner of the process."""
-
-    ending: Ending
-    reraise: bool = False
-
-
-def ending_of(error: BaseException, *, of_engine: bool = False) -> EndingRule:
+def ending_of(error: BaseException, *, of_engine: bool = False) -> Ending:
     """The row's fate when the body ended by `error`.
 
-    `of_engine` marks an exception that no user code raised. A result needs no rule: it is
-    recorded, or its serialization error is.
+    `of_engine` marks an exception that no user code raised: a signal that was sent to the run, or
+    a fault. A result needs no rule: it is recorded, or its serialization error is.
     """
-    if isinstance(error, RunInterrupted):
-        return EndingRule(Ending.RELEASE_GIVEN_BACK)
-    if isinstance(error, ControlSignal):
-        return EndingRule(Ending.LEAVE)
     if isinstance(error, KeyboardInterrupt):
-        return EndingRule(Ending.RELEASE_GIVEN_BACK, reraise=True)
-    if isinstance(error, SystemExit):
-        return EndingRule(Ending.RELEASE_COUNTED, reraise=True)
+        return Ending.RELEASE_GIVEN_BACK
+    if isinstance(error, ControlSignal) and of_engine:
+        interrupted = isinstance(error, RunInterrupted)
+        return Ending.RELEASE_GIVEN_BACK if interrupted else Ending.LEAVE
     if of_engine or isinstance(error, _NOT_AN_OUTCOME):
-        return EndingRule(Ending.RELEASE_COUNTED)
+        return Ending.RELEASE_COUNTED
     if isinstance(error, (Exception, asyncio.CancelledError)):
-        return EndingRule(Ending.RECORD_ERROR)
-    return EndingRule(Ending.RELEASE_COUNTED)
+        return Ending.RECORD_ERROR
+    return Ending.RELEASE_COUNTED
+
+
+def ends_process(error: BaseException | None) -> bool:
+    """Whether the exception must reach the owner of the process, whatever becomes of the row."""
+    return isinstance(error, (KeyboardInterrupt, SystemExit))
 
 
 _NOT_AN_OUTCOME = (UnexpectedStep, ForeignCancellation, FormatUnavailable, DatabaseError)

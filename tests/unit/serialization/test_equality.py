@@ -103,13 +103,13 @@ DIFFERENT: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), SAME, ids=repr)
+@pytest.mark.parametrize(("one", "other"), SAME)
 def test_the_same(one: Any, other: Any) -> None:
     assert exactly(one, other)
     assert exactly(other, one)
 
 
-@pytest.mark.parametrize(("one", "other"), DIFFERENT, ids=repr)
+@pytest.mark.parametrize(("one", "other"), DIFFERENT)
 def test_not_the_same(one: Any, other: Any) -> None:
     assert not exactly(one, other)
     assert not exactly(other, one)

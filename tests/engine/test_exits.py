@@ -10,7 +10,17 @@ from typing import Any
 
 import pytest
 
-from perdure import Engine, WorkflowState, current, gather, sleep, step, workflow
+from perdure import (
+    AwaitedWorkflowCancelled,
+    Engine,
+    WorkflowCancelled,
+    WorkflowState,
+    current,
+    gather,
+    sleep,
+    step,
+    workflow,
+)
 from perdure.api.workflow import Workflow
 from tests.support.database import SQLITE_PREFIX, SqliteDatabase
 from tests.support.engines import Lab
@@ -153,6 +163,32 @@ def test_an_exit_beside_a_sleeping_run_ends_the_process_at_once(
         sqlite_database, "SELECT status FROM workflow_status WHERE workflow_uuid = 'sleeper'"
     )
     assert states in ([("PENDING",)], [("ENQUEUED",)])
+
+
+def test_an_exit_of_a_run_that_was_stopped_still_ends_the_process(
+    sqlite_database: SqliteDatabase,
+) -> None:
+    """What decides the row's state is not what decides where the exit goes."""
+
+    @workflow(name="cancels_itself")
+    async def cancels_itself() -> None:
+        try:
+            await engines[0].handle("w").cancel()
+        except WorkflowCancelled:
+            raise SystemExit(3) from None
+
+    engines: list[Engine] = []
+
+    async def main() -> None:
+        engines.append(Engine(sqlite_database.url, workflows=[cancels_itself], heartbeat=0.1))
+        async with engines[0]:
+            await cancels_itself.options(id="w")()
+            await asyncio.Event().wait()
+
+    with pytest.raises((SystemExit, AwaitedWorkflowCancelled)) as raised:
+        asyncio.run(main())
+    assert raised.type is SystemExit
+    assert rows_of(sqlite_database, "SELECT status FROM workflow_status") == [("CANCELLED",)]
 
 
 @pytest.mark.parametrize("place", ["step", "thread"])

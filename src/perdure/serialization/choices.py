@@ -126,16 +126,32 @@ class UnionCodec(Codec):
     would also write it so. A value which that rule would give back as another member's is refused.
     """
 
-    __slots__ = ("_members", "atoms", "free_text", "identity", "kinds", "label", "rank", "types")
+    __slots__ = (
+        "_readers",
+        "_takers",
+        "_takers_of_any",
+        "atoms",
+        "free_text",
+        "identity",
+        "kinds",
+        "label",
+        "rank",
+        "types",
+    )
 
     def __init__(self, members: list[Codec]) -> None:
         self.label = " | ".join(member.label for member in members)
-        self._members = sorted(members, key=lambda member: (member.rank, member.label))
-        _refuse_confusable(self._members)
+        members = sorted(members, key=lambda member: (member.rank, member.label))
+        _refuse_confusable(members)
         self.kinds = frozenset().union(*(member.kinds for member in members))
         classes = [member.types for member in members]
-        known = [types for types in classes if types is not None]
-        self.types = frozenset().union(*known) if len(known) == len(classes) else None
+        known = frozenset[type]().union(*(types for types in classes if types is not None))
+        self.types = None if None in classes else known
+        self._takers_of_any = [member for member in members if member.types is None]
+        self._takers = {
+            cls: [one for one in members if one.types is None or cls in one.types] for cls in known
+        }
+        self._readers = {kind: [one for one in members if kind in one.kinds] for kind in self.kinds}
         self.identity = all(member.identity for member in members)
         self.free_text = any(member.free_text for member in members)
         self.rank = max(member.rank for member in members)
@@ -147,14 +163,13 @@ class UnionCodec(Codec):
         )
 
     def lower(self, value: Any) -> Any:
-        cls = type(value)
-        takers = [one for one in self._members if one.types is None or cls in one.types]
+        takers = self._takers.get(type(value), self._takers_of_any)
         if len(takers) == 1:
             taker = takers[0]
             tree = taker.lower(value)
         else:
             taker, tree = self._lower_by_trial(value, takers)
-        rivals = [one for one in self._members if type(tree) in one.kinds]
+        rivals = self._readers[type(tree)]
         if len(rivals) > 1:
             reader, read = self._read(tree, rivals)
             if reader is not taker and not exactly(read, value):
@@ -174,11 +189,11 @@ class UnionCodec(Codec):
         raise first or wrong_type(value, self.label)
 
     def lift(self, tree: Any) -> Any:
-        readers = [one for one in self._members if type(tree) in one.kinds]
+        readers = self._readers.get(type(tree))
+        if readers is None:
+            raise wrong_kind(tree, self.label)
         if len(readers) == 1:
             return readers[0].lift(tree)
-        if not readers:
-            raise wrong_kind(tree, self.label)
         return self._read(tree, readers)[1]
 
     def _read(self, tree: Any, readers: list[Codec]) -> tuple[Codec, Any]:

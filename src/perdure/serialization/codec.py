@@ -32,6 +32,10 @@ class Misfit(Exception):
         return root + "".join(reversed(self.steps))
 
 
+class Unavailable(Misfit):
+    """A text in a format that is not read here, whatever stands in it."""
+
+
 class Codec(ABC):
     """Lowers and lifts the values of one annotation.
 

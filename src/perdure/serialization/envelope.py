@@ -17,7 +17,11 @@ _UNNAMED = "Error"
 def describe(error: BaseException) -> dict[str, Any]:
     """The envelope of an error; never fails. `data` is present only where the error has any."""
     if isinstance(error, RemoteError):
-        envelope = {"name": error.name, "message": error.message, "code": error.code}
+        envelope = {
+            "name": message_of(error.name),
+            "message": message_of(error.message),
+            "code": _plain_code(error.code),
+        }
         return envelope if error.data is None else {**envelope, "data": _storable(error.data)}
     described = {
         "name": type(error).__name__,
@@ -63,10 +67,12 @@ def _code_of(error: BaseException) -> int | str | None:
     return None
 
 
-def _plain_code(value: int | str | None) -> int | str | None:
+def _plain_code(value: object) -> int | str | None:
     if isinstance(value, str):
         return storable_text(value)
-    return value if value is None or isinstance(value, bool) else int(value)
+    if isinstance(value, int):
+        return value if isinstance(value, bool) else int(value)
+    return None
 
 
 def _storable(value: Any) -> Any:

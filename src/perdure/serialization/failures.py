@@ -13,12 +13,18 @@ from typing import Any
 from perdure import errors as own
 from perdure.errors import ConfigurationError, RemoteError
 from perdure.serialization.codec import Misfit
-from perdure.serialization.envelope import describe, message_of, read_envelope, traceback_of
+from perdure.serialization.envelope import (
+    describe,
+    message_of,
+    read_envelope,
+    traceback_of,
+)
 from perdure.serialization.equality import exactly
 from perdure.serialization.pickled import Labels, dump_pickle, load_pickle, peek_pickle
 from perdure.serialization.rebuilding import ErrorState, rebuild, state_of
 from perdure.serialization.tagged import unwrap, wrap
 from perdure.serialization.text import dump, parse
+from perdure.serialization.values import undecodable
 
 Chain = tuple[BaseException, ...]
 """An error after those that hold it, outermost first."""
@@ -65,7 +71,7 @@ class ErrorCodec:
         What does not fit the engine's limit is left out: first the traceback, then what its class
         would come back with, then data, then the end of the message.
         """
-        raw = b""
+        raw = dump({"name": "Error", "message": "", "code": None})
         for envelope in self._ever_less(error):
             try:
                 raw = dump(envelope)
@@ -108,6 +114,18 @@ class ErrorCodec:
         except (Misfit, RecursionError):
             return RemoteError("Error", text)
 
+    def recorded(self, text: str | None, serialization: str | None) -> Exception:
+        """As `decode`, for a replay, which must go the way the first run went.
+
+        Raises `FormatUnavailable` where `decode` would describe an error in words.
+        """
+        try:
+            if text is not None:
+                self._labels.is_pickled(text, serialization)
+        except Misfit as misfit:
+            raise undecodable("a recorded error", serialization, "$", misfit) from misfit
+        return self.decode(text, serialization)
+
     def _ever_less(self, error: BaseException) -> Iterator[dict[str, Any]]:
         envelope = self._envelope(error, ())
         yield envelope
@@ -121,7 +139,7 @@ class ErrorCodec:
             if type(text) is str:
                 envelope[name] = text[:_MESSAGE_CHARACTERS]
         yield envelope
-        yield {"name": type(error).__name__, "message": "", "code": None}
+        yield {"name": envelope["name"], "message": "", "code": None}
 
     def _envelope(self, error: BaseException, outer: Chain) -> dict[str, Any]:
         envelope = describe(error)

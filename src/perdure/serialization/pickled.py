@@ -10,7 +10,7 @@ import pickletools
 from typing import Any
 
 from perdure.model.wire import PORTABLE_JSON, PY_PICKLE
-from perdure.serialization.codec import Misfit
+from perdure.serialization.codec import Misfit, Unavailable
 
 _PROTOCOL = 4
 """The one the other SDK writes on every Python it supports, so that each can read it."""
@@ -33,19 +33,19 @@ class Labels:
         self._unpickle = unpickle
 
     def is_pickled(self, text: str, serialization: str | None) -> bool:
-        """Whether a text is a pickle, else JSON; raises `Misfit` if it may not be read here."""
+        """Whether a text is a pickle, else JSON; raises `Unavailable` if it is not read here."""
         if serialization == PORTABLE_JSON:
             return False
         pickled = serialization == PY_PICKLE or (
             not serialization and text.startswith(_FIRST_BYTES)
         )
         if pickled and not self._unpickle:
-            raise Misfit(
+            raise Unavailable(
                 "it is a pickle, and reading one can run code that it carries; if you trust who "
                 "writes to the database, start the engine with Engine(..., unpickle=True)"
             )
         if serialization and not pickled:
-            raise Misfit(
+            raise Unavailable(
                 f"this engine knows no format {serialization!r}; what several languages share is "
                 f"written as {PORTABLE_JSON!r}"
             )

@@ -6,6 +6,7 @@ own run; what that makes of the fields is checked when a value is stored.
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from perdure.serialization.codec import (
@@ -17,7 +18,7 @@ from perdure.serialization.codec import (
     wrong_kind,
     wrong_type,
 )
-from perdure.serialization.equality import exactly
+from perdure.serialization.equality import exactly, slots_of
 from perdure.serialization.shapes import Default, Shape
 from perdure.serialization.text import dump, parse
 
@@ -40,7 +41,7 @@ class RecordCodec(Codec):
     missing ones take their defaults.
     """
 
-    __slots__ = ("_cls", "_fields", "_make", "_own_code", "label", "types")
+    __slots__ = ("_cls", "_fields", "_make", "_other_slots", "_own_code", "label", "types")
     kinds = _OBJECT
 
     def __init__(self, cls: type, label: str, shape: Shape) -> None:
@@ -53,6 +54,12 @@ class RecordCodec(Codec):
     def fill(self, fields: list[Field]) -> None:
         """Set the fields; apart from construction, so that a class may contain itself."""
         self._fields = {field.name: field for field in fields}
+        self._other_slots = [
+            name
+            for base in self._cls.__mro__
+            for name in slots_of(base)
+            if name not in self._fields
+        ]
 
     def lower(self, value: Any) -> Any:
         tree = self._lower(value)
@@ -81,13 +88,16 @@ class RecordCodec(Codec):
         return tree
 
     def _refuse_extras(self, value: Any) -> None:
-        attributes = getattr(value, "__dict__", None)
-        if not attributes or self._own_code:
+        """Refuse attributes beside the fields, save what can be computed again."""
+        if self._own_code:
             return
-        if len(attributes) <= len(self._fields) and attributes.keys() <= self._fields.keys():
+        attributes = getattr(value, "__dict__", {})
+        others = [name for name in self._other_slots if hasattr(value, name)]
+        if not others and attributes.keys() <= self._fields.keys():
             return
-        for name in attributes:
-            if name not in self._fields and not hasattr(self._cls, name):
+        others += [name for name in attributes if name not in self._fields]
+        for name in others:
+            if not isinstance(getattr(self._cls, name, None), cached_property):
                 raise Misfit(
                     f"the attribute {name!r} is not a field of {self.label} and would be lost"
                 )

@@ -33,21 +33,16 @@ class Serialization:
         self._limit = max_value_bytes
         self._labels = Labels(unpickle=unpickle)
         self._builder = Builder()
-        self._values: dict[tuple[object, str], ValueCodec[Any]] = {}
         self.errors = ErrorCodec(max_value_bytes, self._labels, errors, known_error)
 
     def value(self, annotation: object, what: str) -> ValueCodec[Any]:
         """The codec for values annotated `annotation` (`Any` or `Parameter.empty`: none).
 
+        What is costly about it is kept by annotation, so that `what` may be different every time.
         Raises `RegistrationError` for an annotation whose values can never be stored.
         """
-        try:
-            return self._values[annotation, what]
-        except (KeyError, TypeError):
-            pass
-        made = ValueCodec[Any](self._codec(annotation, what), what, self._limit, self._labels)
-        self._values[annotation, what] = made
-        return made
+        codec = self._codec(annotation, what)
+        return ValueCodec[Any](codec, what, self._limit, self._labels)
 
     def arguments(self, fn: Callable[..., Any], what: str) -> ArgumentsCodec:
         """The codec for calls of `fn`. Raises `RegistrationError` as `value` does."""

@@ -2,8 +2,8 @@
 
 from typing import Any, Generic, TypeVar
 
-from perdure.errors import UndecodableValue, UnserializableValue, ValueTooLarge
-from perdure.serialization.codec import Codec, Misfit
+from perdure.errors import FormatUnavailable, UndecodableValue, UnserializableValue, ValueTooLarge
+from perdure.serialization.codec import Codec, Misfit, Unavailable
 from perdure.serialization.nesting import SHALLOW_BYTES, check_depth, explain_nesting
 from perdure.serialization.pickled import Labels, dump_pickle, load_pickle
 from perdure.serialization.text import dump, parse
@@ -101,4 +101,5 @@ def undecodable(
         reason = "it is nested too deeply"
     else:
         reason = f"{type(error).__name__}: {error}"
-    return UndecodableValue(what, serialization, reason)
+    kind = FormatUnavailable if isinstance(error, Unavailable) else UndecodableValue
+    return kind(what, serialization, reason)

@@ -71,6 +71,7 @@ def shared(error: BaseException, limit: int = 100_000) -> str:
         (Coded(payload=b"x"), '{"name":"Coded","message":"m","code":null,"data":"b\'x\'"}'),
         (Coded(meta=float("nan")), '{"name":"Coded","message":"m","code":null,"data":"nan"}'),
         (Coded(data=len, extra=1), '{"name":"Coded","message":"m","code":null,"data":1}'),
+        (RemoteError(5, None, 1.5), '{"name":"5","message":"None","code":null}'),  # type: ignore[arg-type]
         (Hostile(), '{"name":"Hostile","message":"<hostile>","code":null}'),
         (Unprintable(), '{"name":"Unprintable","message":"<unprintable>","code":null}'),
         (ValueError("a\x00b"), '{"name":"ValueError","message":"a\\u0000b","code":null}'),

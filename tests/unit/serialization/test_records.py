@@ -158,6 +158,19 @@ class Point(NamedTuple):
     note: str = "none"
 
 
+class Wide:
+    __slots__ = ("aside",)
+
+
+@dataclass(slots=True)
+class Narrow(Wide):
+    x: int
+
+    def set_aside(self) -> Narrow:
+        self.aside = 1
+        return self
+
+
 class Labelled(Point):
     """A subclass whose instances have a `__dict__`."""
 
@@ -224,6 +237,7 @@ ORDER = Order(1, [Item(Decimal("1.10"), ["a"]), Item(Decimal(2))])
             Tree(Tree(), None, {"a": [Tree()]}),
             f'{{"left":{LEAF},"right":null,"labels":{{"a":[{LEAF}]}}}}',
         ),
+        (Narrow, Narrow(1), '{"x":1}'),
         (Normal, Normal(" a "), '{"name":"a","tags":[]}'),
         (Checked, Checked(1), '{"x":1}'),
         (Seeded, Seeded(1), '{"x":1}'),
@@ -279,6 +293,8 @@ def with_attribute(value: Any, name: str, part: Any) -> Any:
         (Base[Decimal], Child(Decimal(1), NOON, []), "$", "Child where the annotation says"),
         (Counted, Counted(1), "$.total", "never set"),
         (Lazy, with_attribute(Lazy(1), "extra", 1), "$", "the attribute 'extra' is not a field"),
+        (Item, with_attribute(Item(Decimal(1)), "kind", "other"), "$", "the attribute 'kind'"),
+        (Narrow, Narrow(1).set_aside(), "$", "the attribute 'aside'"),
         (Growing, Growing([1]), "$.items", "again changes this field"),
         (Checked, with_attribute(Checked(1), "x", -1), "$", "ValueError: negative"),
         (Point, (1, NOON, ""), "$", "a tuple where the annotation says"),

@@ -74,7 +74,8 @@ class EngineConfig:
         lease = seconds_of(self.lease, "lease", zero=False, error=refused)
         seconds_of(self.stall, "stall", zero=False, error=refused)
         seconds_of(self.grace, "grace", error=refused)
-        if lease < 3 * heartbeat:
+        # Three times 0.1 is a little more than 0.3.
+        if lease * 1.000001 < 3 * heartbeat:
             raise ConfigurationError(
                 f"lease={lease:g} s must be at least three heartbeats of {heartbeat:g} s"
             )

@@ -144,7 +144,7 @@ class ResultCall(DurableCall[R]):
         if row.child_workflow_id not in (None, target.workflow_id):
             self._refuse_other(run, row, target)
         if row.error:
-            raise run.kernel.registry.serialization.errors.decode(row.error, row.serialization)
+            raise run.error_of(row)
         try:
             return target.codec.decode(row.output, row.serialization)
         except UndecodableValue as error:
@@ -198,7 +198,7 @@ class StatusCall(DurableCall[WorkflowRow]):
     async def replay(self, run: Run, row: StepRow) -> WorkflowRow:
         """What the row showed then."""
         if row.error is not None:
-            raise run.kernel.registry.serialization.errors.decode(row.error, row.serialization)
+            raise run.error_of(row)
         try:
             status: WorkflowRow = self._codec(run).decode(row.output, row.serialization)
         except UndecodableValue as error:

@@ -146,7 +146,7 @@ class StepCall(DurableCall[R]):
         if row.child_workflow_id is not None:
             raise run.disagree(row.step_id, f"the step {self.name}", row)
         if row.error is not None:
-            raise registry.serialization.errors.decode(row.error, row.serialization)
+            raise run.error_of(row)
         codec = registry.result_codec(self._step.fn, self.name)
         try:
             return cast("R", codec.decode(row.output, row.serialization))

@@ -251,8 +251,7 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
         if row.child_workflow_id is not None:
             return self._handle(row.child_workflow_id, must_exist=False)
         if row.error is not None:
-            errors = run.kernel.registry.serialization.errors
-            refusal = errors.decode(row.error, row.serialization)
+            refusal = run.error_of(row)
             if isinstance(refusal, WorkflowError):
                 raise refusal
         raise run.disagree(row.step_id, f"the start of {self.name}", row)

@@ -4,7 +4,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
 from perdure.engine.context import Branch
-from perdure.errors import ControlSignal, ForeignCancellation, UnexpectedStep, WorkflowError
+from perdure.errors import (
+    ControlSignal,
+    ForeignCancellation,
+    UndecodableValue,
+    UnexpectedStep,
+    WorkflowError,
+)
 from perdure.logic.numbering import Numbering
 from perdure.model.ids import OwnerToken, StepId, WorkflowId
 from perdure.model.workflow import StepRow, WorkflowKey
@@ -132,6 +138,14 @@ class Run:
                 f"be read: {error}",
             )
         )
+
+    def error_of(self, row: StepRow) -> Exception:
+        """The error that a step recorded, or the fault that it cannot be read here."""
+        errors = self.kernel.registry.serialization.errors
+        try:
+            return errors.recorded(row.error, row.serialization)
+        except UndecodableValue as error:
+            return self.unreadable(row.step_id, error)
 
     def cancelled_by_foreigner(self, call_name: str) -> None:
         """A durable call was cancelled by something that is not recorded: nothing may follow."""

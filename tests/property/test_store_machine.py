@@ -346,7 +346,7 @@ def explore(database: Database, examples: int, steps: int) -> None:
 @pytest.mark.timeout(240)
 def test_a_store_in_memory_agrees_with_the_model(memory_database: Database) -> None:
     """Every answer and every row, over random lives of runs."""
-    explore(memory_database, examples=100, steps=40)
+    explore(memory_database, examples=40, steps=40)
 
 
 @pytest.mark.slow

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-import sqlite3
 from pathlib import Path
 
 import pytest
 
+from tests.edges.records import recorded
 from tests.support.process import PROJECT, ChildProcess
 from tests.support.waiting import wait_until
 
@@ -18,14 +17,6 @@ EXAMPLES = PROJECT / "examples"
 def run(example: str, folder: Path, *arguments: str) -> list[str]:
     with ChildProcess(EXAMPLES / example, *arguments, cwd=folder) as child:
         return child.succeed()
-
-
-def recorded(database: Path, step: str) -> int:
-    """How many steps of that name the database holds."""
-    with contextlib.closing(sqlite3.connect(database)) as connection:
-        query = "SELECT count(*) FROM operation_outputs WHERE function_name = ?"
-        (number,) = connection.execute(query, (step,)).fetchone()
-    return int(number)
 
 
 @pytest.mark.parametrize("example", sorted(path.name for path in EXAMPLES.glob("*.py")))

@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 
 from perdure.cli.program import program
-from tests.edges.test_examples import recorded
+from tests.edges.records import recorded
 from tests.support.process import PROJECT, ChildProcess
 from tests.support.waiting import wait_until
 

@@ -86,6 +86,15 @@ async def test_a_child_in_anothers_place_is_a_conflict_with_nobody(site: Site, m
     assert not await site.exists(batch[7].workflow.workflow_id)
 
 
+async def test_a_child_beside_a_repeated_id_leaves_each_its_own_answer(me: Process) -> None:
+    parent = await me.running()
+    child, other = rows.child_of(parent, 1, rows.direct()), rows.direct()
+    again = [rows.direct(other.workflow_id), rows.direct(child.workflow.workflow_id)]
+    batch = [child, *rows.starts(other, *again)]
+    answers = await me.store.start(batch, me.executor)
+    assert kinds(answers) == [WRITTEN, WRITTEN, CONFLICT, CONFLICT]
+
+
 async def test_children_of_a_locked_parent_are_busy(site: Site, me: Process) -> None:
     parent, locked = await me.running(), await me.running()
     batch = [rows.child_of(parent, 1 + n, rows.direct()) for n in range(COUNT)]

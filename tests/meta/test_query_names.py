@@ -26,7 +26,7 @@ def counterparts(postgres: str, sqlite: str, reason: str) -> Counterparts:
 
 DIFFERENT = [
     counterparts(
-        "start start_around",
+        "start start_around start_children",
         "insert_workflow insert_input insert_step deduplication_holder held_lease",
         "a round trip is dear on Postgres, so a batch is one statement; SQLite has none, and no "
         "writing CTE either",
@@ -37,7 +37,9 @@ DIFFERENT = [
         "Postgres fences each row inside the statement; SQLite checks a run once in a transaction "
         "nobody else can write in",
     ),
-    counterparts("", "insert_output", "on Postgres a part of `finish`; SQLite has no writing CTE"),
+    counterparts(
+        "finish_over", "insert_output", "on Postgres a part of `finish`; SQLite has no writing CTE"
+    ),
     counterparts(
         "claim",
         "claim_candidates claim_run enqueue_due",

@@ -36,10 +36,12 @@ def indexes(plan: Plan) -> set[str | None]:
     [
         ("start", "start"),
         ("start_around", "start"),
+        ("start_children", "start"),
         ("record", "record"),
         ("record_around", "record"),
         ("standing_steps", "record"),
         ("finish", "finish"),
+        ("finish_over", "finish"),
     ],
 )
 async def test_the_fence_and_what_it_guards_go_through_primary_keys(

@@ -10,6 +10,7 @@ from perdure.model.workflow import Finish, Outcome, Release
 from perdure.store import rows
 from perdure.store.postgres.batch import in_waves, packed, packed_list
 from perdure.store.postgres.concern import Concern
+from perdure.store.postgres.failures import DuplicateKey
 from perdure.store.postgres.lanes import Record
 
 _ENDED = frozenset(state.value for state in WorkflowState if state not in ACTIVE)
@@ -25,9 +26,11 @@ class Endings(Concern):
         return await in_waves(items, _run, self._finish)
 
     async def _finish(self, items: Sequence[Finish]) -> list[Answer[Outcome]]:
-        (row,) = await self._database.hot(
-            "finish", "finish", *packed(items), self._database.offset_ms
-        )
+        given = (*packed(items), self._database.offset_ms)
+        try:
+            (row,) = await self._database.hot("finish", "finish", *given)
+        except DuplicateKey:
+            (row,) = await self._database.hot("finish", "finish_over", *given)
         if row["fenced"] is None:
             return [WRITTEN] * len(items)
         standing = await self._standing(items, row["fenced"])

@@ -21,8 +21,6 @@ StartAnswer = Answer[StandingWorkflow]
 _NUMBERS: Final = frozenset({10, 13, 14, 15, 23, 28, 29, 31})
 """Whole numbers among the fields of a new workflow and, from 21 on, of a caller and its place."""
 
-_NO_CALLERS: Final = [None] * 11
-
 _TRIES: Final = 3
 
 
@@ -33,19 +31,23 @@ class Starts(Concern):
         self, items: Sequence[Start], executor_id: ExecutorId
     ) -> list[Answer[StandingWorkflow]]:
         """See `perdure.ports.store.RunStore.start`."""
+        if _has_children(items):
+            return await in_waves(items, _keys, partial(self._start_children, executor_id))
         if len(items) >= OPTIMISTIC_FROM and not any(_may_meet_another(item) for item in items):
             try:
                 return await self._start("start", executor_id, items)
             except DuplicateKey:
                 pass
-        return await in_waves(items, _keys, partial(self._start_around, executor_id))
+        return await in_waves(items, _keys, partial(self._start, "start_around", executor_id))
 
-    async def _start_around(
+    async def _start_children(
         self, executor_id: ExecutorId, items: Sequence[Start]
     ) -> list[StartAnswer]:
+        if not _has_children(items):
+            return await self._start("start_around", executor_id, items)
         for _ in range(_TRIES):
             try:
-                return await self._start("start_around", executor_id, items)
+                return await self._start("start_children", executor_id, items)
             except DuplicateKey:
                 # The parent recorded another step there after the statement began; it shows now.
                 continue
@@ -93,9 +95,13 @@ def _columns(items: Sequence[Start]) -> list[Any]:
         (*item.caller, place) for place, item in enumerate(items, 1) if item.caller is not None
     ]
     if not callers:
-        return [*packed(workflows, _NUMBERS), *_NO_CALLERS]
+        return packed(workflows, _NUMBERS)
     columns = [*zip(*workflows, strict=True), *zip(*callers, strict=True)]
     return packed_columns(columns, _NUMBERS)
+
+
+def _has_children(items: Sequence[Start]) -> bool:
+    return any(item.caller is not None for item in items)
 
 
 def _may_meet_another(item: Start) -> bool:

@@ -9,10 +9,9 @@ lease AS MATERIALIZED (
     FOR KEY SHARE
 )
 
--- fragment: starting
--- $3 and $4 are the boot and executor id, $5 the clock's offset. The workflows to insert, from $8 to $28, and the steps that the parents of some of them record,
--- from $29 to $39: `place` is the position of the child. `admitted` are those without a parent and
--- those whose parent's run could be fenced; none if the lease is gone.
+-- fragment: new_workflows
+-- The workflows to insert, from $8 to $28. $3 and $4 are the boot and executor id, $5 the clock's
+-- offset.
 {held_lease:3},
 clock AS MATERIALIZED (SELECT {now_ms:5} AS ms),
 new AS MATERIALIZED (
@@ -26,18 +25,7 @@ new AS MATERIALIZED (
         version, creator, queue_name, priority, deduplication_id, partition_key, delay_ms,
         timeout_ms, deadline_ms, parent_id, attributes, user_name, roles, assumed_role, place
     )
-),
-callers AS MATERIALIZED (
-    SELECT *
-    FROM ROWS FROM (
-        {texts:29}, {texts:30}, {numbers:31}, {texts:32}, {texts:33}, {texts:34}, {texts:35},
-        {numbers:36}, {numbers:37}, {texts:38}, {numbers:39}
-    ) AS callers (
-        id, owner, step_id, name, output, error, child_id, started_at, completed_at,
-        serialization, place
-    )
-),
-{fenced:callers}
+)
 
 -- fragment: insert_workflows
 -- Inserts what is admitted. $6 is the application, $7 the application id. Ids and deduplication
@@ -66,61 +54,72 @@ SELECT
     parent_id, attributes::jsonb, user_name, roles, assumed_role,
     (SELECT ms FROM clock), (SELECT ms FROM clock)
 FROM admitted
-ORDER BY deduplication_id IS NULL, queue_name COLLATE "C", deduplication_id COLLATE "C",
-    id COLLATE "C"
+ORDER BY deduplication_id COLLATE "C", queue_name COLLATE "C", id COLLATE "C"
 
 -- fragment: insert_inputs
--- Stores inputs. Only for workflows just inserted, so what stands there was left by a deleted one.
+-- Stores the inputs of workflows just inserted.
 INSERT INTO {schema}.workflow_input (workflow_uuid, inputs, retention_timestamp)
-SELECT inserted.id, inserted.inputs, (SELECT ms FROM clock) FROM {arg} inserted
+SELECT inserted.id, inserted.inputs, (SELECT ms FROM clock) FROM inserted
+
+-- fragment: insert_inputs_over
+-- The same over what a workflow that was deleted left.
+{insert_inputs}
 ON CONFLICT (workflow_uuid) DO UPDATE
 SET inputs = EXCLUDED.inputs, retention_timestamp = EXCLUDED.retention_timestamp
 
--- fragment: insert_callers
--- Records the parents' steps for the children that were inserted. A step id that is taken fails
--- the statement, so that a child never stands without its parent's step.
-INSERT INTO {schema}.operation_outputs (
-    workflow_uuid, function_id, function_name, output, error, child_workflow_id,
-    started_at_epoch_ms, completed_at_epoch_ms, serialization, application_name,
-    retention_timestamp
+-- fragment: inserted_around
+-- The workflows of `admitted` whose id and deduplication id were free, inserted.
+workflows AS ({insert_workflows} ON CONFLICT DO NOTHING RETURNING workflow_uuid),
+inserted AS MATERIALIZED (
+    SELECT admitted.* FROM admitted JOIN workflows ON workflows.workflow_uuid = admitted.id
 )
+
+-- fragment: started
+-- `held` says whether the lease stands; `places` is NULL if all were inserted, else says which, as
+-- texts: asyncpg knows an array of texts without asking the server what that is.
 SELECT
-    callers.id, callers.step_id, callers.name, callers.output, callers.error, callers.child_id,
-    callers.started_at, callers.completed_at, callers.serialization, $6::text,
-    (SELECT ms FROM clock)
-FROM {arg} inserted
-JOIN callers ON callers.place = inserted.place
+    EXISTS (SELECT FROM lease) AS held,
+    CASE WHEN (SELECT count(*) FROM inserted) < (SELECT count(*) FROM new)
+        THEN ARRAY(SELECT place::text FROM inserted) END AS places
 
 -- name: start
--- Inserts new workflows with their inputs and their parents' steps. An id that is taken fails the
--- statement, which costs a fourth less than looking for one before each row. `held` says whether
--- the lease stands; `places` is NULL if all were inserted, else says which, as texts: asyncpg knows
--- an array of texts without asking the server what that is.
-WITH {starting},
-admitted AS MATERIALIZED (
-    SELECT new.*
-    FROM new
-    LEFT JOIN callers ON callers.place = new.place
-    LEFT JOIN fenced ON fenced.id = callers.id AND fenced.owner = callers.owner
-    WHERE (callers.place IS NULL OR fenced.id IS NOT NULL) AND EXISTS (SELECT FROM lease)
-),
+-- Inserts new workflows with their inputs. An id that is taken fails the statement, which costs a
+-- fourth less than looking for one before each row.
+WITH {new_workflows},
+admitted AS MATERIALIZED (SELECT * FROM new WHERE EXISTS (SELECT FROM lease)),
 workflows AS ({insert_workflows} RETURNING 1),
 -- Not before the last workflow: two statements with the same ids meet there, in one order, before
 -- either has inserted anything that the other could wait for.
 inserted AS MATERIALIZED (
     SELECT * FROM admitted WHERE (SELECT count(*) FROM workflows) > 0
 ),
-inputs AS ({insert_inputs:inserted}),
-steps AS ({insert_callers:inserted})
-SELECT
-    EXISTS (SELECT FROM lease) AS held,
-    CASE WHEN (SELECT count(*) FROM admitted) < (SELECT count(*) FROM new)
-        THEN ARRAY(SELECT place::text FROM admitted) END AS places;
+inputs AS ({insert_inputs})
+{started};
 
 -- name: start_around
--- The same around workflows whose id or deduplication id is taken and children whose parent has
--- another step in their place.
-WITH {starting},
+-- The same around workflows whose id or deduplication id is taken.
+WITH {new_workflows},
+admitted AS MATERIALIZED (SELECT * FROM new WHERE EXISTS (SELECT FROM lease)),
+{inserted_around},
+inputs AS ({insert_inputs_over})
+{started};
+
+-- name: start_children
+-- The same, some of them children, each together with its parent's step: from $29 to $39, where
+-- `place` is the position of the child. The parent's run must be fenced and the step id free. One
+-- that is taken meanwhile fails the statement, so that a child never stands without the step.
+WITH {new_workflows},
+callers AS MATERIALIZED (
+    SELECT *
+    FROM ROWS FROM (
+        {texts:29}, {texts:30}, {numbers:31}, {texts:32}, {texts:33}, {texts:34}, {texts:35},
+        {numbers:36}, {numbers:37}, {texts:38}, {numbers:39}
+    ) AS callers (
+        id, owner, step_id, name, output, error, child_id, started_at, completed_at,
+        serialization, place
+    )
+),
+{fenced:callers},
 admitted AS MATERIALIZED (
     SELECT new.*
     FROM new
@@ -132,16 +131,22 @@ admitted AS MATERIALIZED (
             WHERE taken.workflow_uuid = callers.id AND taken.function_id = callers.step_id
         ) IS NULL))
 ),
-workflows AS ({insert_workflows} ON CONFLICT DO NOTHING RETURNING workflow_uuid),
-written AS MATERIALIZED (
-    SELECT admitted.* FROM admitted JOIN workflows ON workflows.workflow_uuid = admitted.id
-),
-inputs AS ({insert_inputs:written}),
-steps AS ({insert_callers:written})
-SELECT
-    EXISTS (SELECT FROM lease) AS held,
-    CASE WHEN (SELECT count(*) FROM written) < (SELECT count(*) FROM new)
-        THEN ARRAY(SELECT place::text FROM written) END AS places;
+{inserted_around},
+inputs AS ({insert_inputs_over}),
+steps AS (
+    INSERT INTO {schema}.operation_outputs (
+        workflow_uuid, function_id, function_name, output, error, child_workflow_id,
+        started_at_epoch_ms, completed_at_epoch_ms, serialization, application_name,
+        retention_timestamp
+    )
+    SELECT
+        callers.id, callers.step_id, callers.name, callers.output, callers.error,
+        callers.child_id, callers.started_at, callers.completed_at, callers.serialization,
+        $6::text, (SELECT ms FROM clock)
+    FROM inserted
+    JOIN callers ON callers.place = inserted.place
+)
+{started};
 
 -- name: standing_workflows
 -- What stands against each of the given starts, in their order: the row under the id, else the
@@ -175,12 +180,12 @@ LEFT JOIN LATERAL (
 ) parent ON true
 ORDER BY asked.place;
 
--- name: finish
--- Ends the runs it could fence and stores their outcomes, over what an earlier life of a run left.
--- Endings without an outcome also leave the queue. `fenced` is NULL if all were. The rows are
--- locked, so the insertion always meets them; it stands for an update that looks each of them up by
--- its key, where a join may walk through the whole table when planned for an empty one.
-WITH clock AS MATERIALIZED (SELECT {now_ms:8} AS ms),
+-- fragment: ending
+-- The runs to end, from $3 to $7, fenced, and their rows' end. $8 is the clock's offset. Endings
+-- without an outcome also leave the queue. The rows are locked, so the insertion always meets them;
+-- it stands for an update that looks each of them up by its key, where a join may walk through the
+-- whole table when planned for an empty one.
+clock AS MATERIALIZED (SELECT {now_ms:8} AS ms),
 asked AS MATERIALIZED (
     SELECT *
     FROM ROWS FROM ({texts:3}, {texts:4}, {texts:5}, {texts:6}, {texts:7})
@@ -206,12 +211,27 @@ runs_ended AS (
             THEN w.started_at_epoch_ms END,
         updated_at = EXCLUDED.updated_at,
         completed_at = EXCLUDED.completed_at
-),
+)
+
+-- fragment: insert_outcomes
+-- Stores the outcomes of runs that end with one.
+INSERT INTO {schema}.workflow_output (workflow_uuid, output, error, retention_timestamp)
+SELECT id, output, error, (SELECT ms FROM clock)
+FROM ended
+WHERE state IN ('SUCCESS', 'ERROR')
+
+-- name: finish
+-- Ends the runs it could fence and stores their outcomes. An outcome that stands there already, of
+-- an earlier life of a run, fails the statement. `fenced` is NULL if all were.
+WITH {ending},
+outcomes AS ({insert_outcomes})
+SELECT {unfenced} AS fenced;
+
+-- name: finish_over
+-- The same over outcomes of earlier lives.
+WITH {ending},
 outcomes AS (
-    INSERT INTO {schema}.workflow_output (workflow_uuid, output, error, retention_timestamp)
-    SELECT id, output, error, (SELECT ms FROM clock)
-    FROM ended
-    WHERE state IN ('SUCCESS', 'ERROR')
+    {insert_outcomes}
     ON CONFLICT (workflow_uuid) DO UPDATE
     SET output = EXCLUDED.output, error = EXCLUDED.error,
         retention_timestamp = EXCLUDED.retention_timestamp

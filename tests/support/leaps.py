@@ -21,13 +21,15 @@ class Sleeper:
 class LeapClock:
     """The real clock, plus what a test lets pass at once.
 
-    Sleepers wake as soon as their time has come, whether it passed or was leapt over.
+    Sleepers wake as soon as their time has come, whether it passed or was leapt over. With
+    `leaps_over_sleeps` every sleep lets its time pass at once.
     """
 
     def __init__(self) -> None:
         self._ahead_s = 0.0
         self._sleepers: list[Sleeper] = []
         self.slept: list[float] = []
+        self.leaps_over_sleeps = False
 
     def monotonic(self) -> float:
         """Seconds, leaps included."""
@@ -40,7 +42,9 @@ class LeapClock:
     async def sleep(self, seconds: float) -> None:
         """Wait until that much time has passed or was leapt over."""
         self.slept.append(seconds)
-        if seconds <= 0:
+        if self.leaps_over_sleeps:
+            self.leap(max(seconds, 0))
+        if seconds <= 0 or self.leaps_over_sleeps:
             await asyncio.sleep(0)
             return
         sleeper = Sleeper(seconds, self.monotonic() + seconds, asyncio.Event())

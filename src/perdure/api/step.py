@@ -373,7 +373,7 @@ def _seconds(value: Duration, what: str, *, zero: bool = True) -> float:
 
 def checked_name(name: str) -> str:
     """A name that can be stored; raises `RegistrationError` otherwise."""
-    if not name.strip() or "\x00" in name or not name.isprintable():
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
         raise RegistrationError(f"{name!r} cannot be a name: use printable characters")
     return name
 

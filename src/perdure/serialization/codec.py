@@ -6,6 +6,7 @@ str keys, all of exactly these types; *lifting* turns such a tree back. For ever
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 NoneType = type(None)
@@ -81,6 +82,20 @@ def at_key(key: object) -> str:
     if type(key) is str and key.isidentifier():
         return f".{key}"
     return f"[{shown(key)}]"
+
+
+def each(change: Callable[[Any], Any], atoms: frozenset[type], parts: Iterable[Any]) -> list[Any]:
+    """Lower or lift every part, leaving atoms as they are."""
+    changed: list[Any] = []
+    try:
+        for part in parts:
+            changed.append(  # noqa: PERF401  its length says which part failed
+                part if type(part) in atoms else change(part)
+            )
+    except Misfit as misfit:
+        misfit.steps.append(at_index(len(changed)))
+        raise
+    return changed
 
 
 def shown(value: object) -> str:

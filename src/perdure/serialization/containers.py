@@ -11,6 +11,7 @@ from perdure.serialization.codec import (
     NoneType,
     at_index,
     at_key,
+    each,
     wrong_kind,
     wrong_type,
 )
@@ -18,20 +19,6 @@ from perdure.serialization.text import dump, parse
 
 _ARRAY: frozenset[type] = frozenset({list})
 _OBJECT: frozenset[type] = frozenset({dict})
-
-
-def each(change: Callable[[Any], Any], atoms: frozenset[type], parts: Iterable[Any]) -> list[Any]:
-    """Lower or lift every part, leaving atoms as they are."""
-    changed: list[Any] = []
-    try:
-        for part in parts:
-            changed.append(  # noqa: PERF401  its length says which part failed
-                part if type(part) in atoms else change(part)
-            )
-    except Misfit as misfit:
-        misfit.steps.append(at_index(len(changed)))
-        raise
-    return changed
 
 
 class ArrayCodec(Codec):

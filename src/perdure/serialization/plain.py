@@ -9,8 +9,8 @@ from perdure.serialization.codec import (
     Codec,
     Misfit,
     NoneType,
-    at_index,
     at_key,
+    each,
     name_of,
     refuse,
     shown,
@@ -57,16 +57,7 @@ def _copy_dict(value: dict[Any, Any]) -> dict[str, Any]:
 def _copy_items(value: list[Any] | tuple[Any, ...]) -> list[Any]:
     if _ATOMS.issuperset(map(type, value)):
         return list(value)
-    copy: list[Any] = []
-    try:
-        for part in value:
-            copy.append(  # noqa: PERF401  its length says which part failed
-                part if type(part) in _ATOMS else copy_plain(part)
-            )
-    except Misfit as misfit:
-        misfit.steps.append(at_index(len(copy)))
-        raise
-    return copy
+    return each(copy_plain, _ATOMS, value)
 
 
 def _advice(value: object) -> str:
@@ -78,7 +69,9 @@ def _advice(value: object) -> str:
                 f"a {name} would come back as a plain {built_in.__name__}; annotate the type, or "
                 "convert the value"
             )
-    if callable(value) or hasattr(value, "__next__") or hasattr(value, "__enter__"):
+    is_live = callable(value) or hasattr(value, "__next__") or hasattr(value, "__enter__")
+    # Before Python 3.13 a path is a context manager, too.
+    if is_live and not hasattr(value, "__fspath__"):
         return (
             f"a {name} is bound to this process and has no stored form; pass the data it is made "
             "from and make it again where it is used"

@@ -40,6 +40,17 @@ def _constant(value: Any) -> Callable[[], Any]:
     return lambda: value
 
 
+def _defaults(fields: Iterable[Any], nothing: object) -> dict[str, Default]:
+    """The makers of defaults of fields that use `nothing` to say that there is none."""
+    defaults: dict[str, Default] = {}
+    for field in fields:
+        if field.default_factory is not nothing:
+            defaults[field.name] = field.default_factory
+        else:
+            defaults[field.name] = None if field.default is nothing else _constant(field.default)
+    return defaults
+
+
 def _allocating_shape(
     cls: type, defaults: dict[str, Default], finish: Callable[[Any], None] | None
 ) -> Shape:
@@ -79,14 +90,7 @@ def _has_descriptors(cls: type, names: Iterable[str]) -> bool:
 
 
 def _dataclass_shape(cls: Any) -> Shape:
-    defaults: dict[str, Default] = {}
-    for field in dataclasses.fields(cls):
-        if field.default_factory is not dataclasses.MISSING:
-            defaults[field.name] = field.default_factory
-        elif field.default is not dataclasses.MISSING:
-            defaults[field.name] = _constant(field.default)
-        else:
-            defaults[field.name] = None
+    defaults = _defaults(dataclasses.fields(cls), dataclasses.MISSING)
     return _allocating_shape(cls, defaults, _dataclass_finish(cls))
 
 
@@ -107,14 +111,7 @@ def _dataclass_finish(cls: Any) -> Callable[[Any], None] | None:
 
 
 def _struct_shape(cls: type[msgspec.Struct]) -> Shape:
-    defaults: dict[str, Default] = {}
-    for field in msgspec.structs.fields(cls):
-        if field.default_factory is not msgspec.NODEFAULT:
-            defaults[field.name] = field.default_factory
-        elif field.default is not msgspec.NODEFAULT:
-            defaults[field.name] = _constant(field.default)
-        else:
-            defaults[field.name] = None
+    defaults = _defaults(msgspec.structs.fields(cls), msgspec.NODEFAULT)
 
     def make(values: dict[str, Any]) -> Any:
         return cls(**values)

@@ -116,7 +116,7 @@ def test_shared_parts_become_separate_ones() -> None:
         (datetime.now(UTC), "$", "annotate the type"),
         (uuid4(), "$", "annotate the type"),
         (Point(1), "$", "annotate the type"),
-        (Path("x"), "$", ""),
+        (Path("x"), "$", "annotate the type"),
         (Colour.RED, "$", "plain str"),
         (Level.LOW, "$", "plain int"),
         (OrderedDict(a=1), "$", "plain dict"),

@@ -1,18 +1,16 @@
 """Taking work from queues, and watching over what was taken."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any
 
 from perdure.errors import LeaseLost
-from perdure.model.ids import ExecutorId, OwnerToken, WorkflowId
+from perdure.model.ids import ExecutorId, WorkflowId
 from perdure.model.workflow import ClaimedRun, ClaimRequest, Fence, WorkflowKey
 from perdure.store import rows
 from perdure.store.postgres.batch import packed
 from perdure.store.postgres.concern import Access, Concern, boot_of
 from perdure.store.postgres.lanes import Record
-
-_TOKENS_KEPT = 1024
+from perdure.store.tokens import RecentTokens
 
 
 class Claims(Concern):
@@ -20,7 +18,7 @@ class Claims(Concern):
 
     def __init__(self, access: Access) -> None:
         super().__init__(access)
-        self._tried = _RecentTokens()
+        self._tried = RecentTokens()
 
     async def claim(self, request: ClaimRequest) -> list[ClaimedRun]:
         """See `perdure.ports.store.RunStore.claim`."""
@@ -70,22 +68,3 @@ def sought(queues: Sequence[str], keys: Sequence[WorkflowKey], version: str) -> 
         [key.config_name for key in keys],
         version,
     )
-
-
-class _RecentTokens:
-    """The tokens of the last claims: only one seen before can have rows already.
-
-    No index finds rows by their token, so looking for them would cost each claim a walk over all
-    PENDING rows. The answer of a claim can be lost only between this object and its caller.
-    """
-
-    def __init__(self) -> None:
-        self._tokens: OrderedDict[OwnerToken, None] = OrderedDict()
-
-    def note(self, token: OwnerToken) -> bool:
-        """Remember the token; says whether it was used before."""
-        known = token in self._tokens
-        self._tokens[token] = None
-        if len(self._tokens) > _TOKENS_KEPT:
-            self._tokens.popitem(last=False)
-        return known

@@ -1,22 +1,20 @@
 """Taking work from queues, and watching over what was taken."""
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from sqlite3 import Row
 from typing import Any
 
-from perdure.model.ids import ExecutorId, OwnerToken, WorkflowId
+from perdure.model.ids import ExecutorId, WorkflowId
 from perdure.model.workflow import ClaimedRun, ClaimRequest, Fence
 from perdure.store import rows
 from perdure.store.sqlite.concern import Access, Concern, packed
 from perdure.store.sqlite.connection import Connection
 from perdure.store.sqlite.instants import later
 from perdure.store.sqlite.transaction import Transaction
+from perdure.store.tokens import RecentTokens
 
 DUE_AT_ONCE = 1000
 """DELAYED rows one claim moves at least, should there be that many due."""
-
-_TOKENS_KEPT = 1024
 
 
 class Claims(Concern):
@@ -24,7 +22,7 @@ class Claims(Concern):
 
     def __init__(self, access: Access) -> None:
         super().__init__(access)
-        self._tried = _RecentTokens()
+        self._tried = RecentTokens()
 
     async def claim(self, request: ClaimRequest) -> list[ClaimedRun]:
         """See `perdure.ports.store.RunStore.claim`."""
@@ -121,25 +119,6 @@ class Claims(Concern):
             return [rows.fence(row) for row in found]
 
         return await self._database.read(work)
-
-
-class _RecentTokens:
-    """The tokens of the last claims: only one seen before can have rows already.
-
-    No index finds rows by their token, so looking for them would cost a claim a walk over all
-    PENDING rows. The answer of a claim can be lost only between this object and its caller.
-    """
-
-    def __init__(self) -> None:
-        self._tokens: OrderedDict[OwnerToken, None] = OrderedDict()
-
-    def note(self, token: OwnerToken) -> bool:
-        """Remember the token; says whether it was used before."""
-        known = token in self._tokens
-        self._tokens[token] = None
-        if len(self._tokens) > _TOKENS_KEPT:
-            self._tokens.popitem(last=False)
-        return known
 
 
 def _claim_order(row: Row) -> tuple[int, int, str]:

@@ -92,9 +92,9 @@ class RecordCodec(Codec):
         if self._own_code:
             return
         attributes = getattr(value, "__dict__", {})
-        others = [name for name in self._other_slots if hasattr(value, name)]
-        if not others and attributes.keys() <= self._fields.keys():
+        if not self._other_slots and attributes.keys() <= self._fields.keys():
             return
+        others = [name for name in self._other_slots if hasattr(value, name)]
         others += [name for name in attributes if name not in self._fields]
         for name in others:
             if not isinstance(getattr(self._cls, name, None), cached_property):

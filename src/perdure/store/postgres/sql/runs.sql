@@ -14,6 +14,19 @@ lease AS MATERIALIZED (
 -- offset.
 {held_lease:3},
 clock AS MATERIALIZED (SELECT {now_ms:5} AS ms),
+-- When those that wait in a queue are created: later than all that calls before this one enqueued.
+-- Several calls fit into a millisecond and queues are served in the order of creation, so that this
+-- runs ahead of the clock, by a second at most. Not asked for by those that start at once.
+waiting AS MATERIALIZED (
+    SELECT LEAST(clock.ms + 1000, GREATEST(clock.ms, (
+        SELECT w.created_at + 1
+        FROM {schema}.workflow_status w
+        WHERE w.created_at <= clock.ms + 1000
+        ORDER BY w.created_at DESC
+        LIMIT 1
+    ))) AS ms
+    FROM clock
+),
 new AS MATERIALIZED (
     SELECT *
     FROM ROWS FROM (
@@ -52,8 +65,11 @@ SELECT
     CASE WHEN state = 'PENDING' AND deadline_ms IS NULL AND timeout_ms IS NOT NULL
         THEN {later:timeout_ms} ELSE deadline_ms END,
     parent_id, attributes::jsonb, user_name, roles, assumed_role,
-    (SELECT ms FROM clock), (SELECT ms FROM clock)
+    since, since
 FROM admitted
+CROSS JOIN LATERAL (
+    SELECT CASE state WHEN 'PENDING' THEN (SELECT ms FROM clock) ELSE (SELECT ms FROM waiting) END
+) AS created (since)
 ORDER BY deduplication_id COLLATE "C", queue_name COLLATE "C", id COLLATE "C"
 
 -- fragment: insert_inputs

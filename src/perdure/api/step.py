@@ -110,12 +110,11 @@ class StepCall(DurableCall[R]):
 
     async def plain(self) -> R:
         """Run the function once; options do not apply where nothing is recorded."""
+        fn: Callable[..., Any] = self._step.fn
         if self._step.is_async:
-            return await cast("Callable[..., Awaitable[R]]", self._step.fn)(
-                *self._args, **self._kwargs
-            )
-        function = functools.partial(_call, self._step.fn, self._args, self._kwargs)
-        return cast("R", await asyncio.to_thread(function))
+            return cast("R", await fn(*self._args, **self._kwargs))
+        value = await asyncio.to_thread(_call, fn, self._args, self._kwargs)
+        return cast("R", await value if inspect.isawaitable(value) else value)
 
     async def perform(self, run: Run) -> R:
         """Run the attempts, record the outcome, return or raise what a replay would."""
@@ -215,27 +214,28 @@ class StepCall(DurableCall[R]):
         step = self._step
         token = PLACE.set(scope)
         try:
-            if not step.is_async:
-                return await self._attempt_in_thread(scope)
-            call = cast("Callable[..., Awaitable[R]]", step.fn)
+            if step.is_async:
+                work: Any = cast("Callable[..., Any]", step.fn)(*self._args, **self._kwargs)
+            else:
+                work = await self._attempt_in_thread(scope)
+                if not inspect.isawaitable(work):
+                    return cast("R", work)
             if step.policy.timeout_s is None:
-                return await call(*self._args, **self._kwargs)
-            return await self._attempt_in_time(scope, call, step.policy.timeout_s)
+                return cast("R", await work)
+            return await self._attempt_in_time(scope, work, step.policy.timeout_s)
         except asyncio.CancelledError:
             scope.abandon()
             raise
         finally:
             PLACE.reset(token)
 
-    async def _attempt_in_time(
-        self, scope: StepScope, call: Callable[..., Awaitable[R]], timeout_s: float
-    ) -> R:
+    async def _attempt_in_time(self, scope: StepScope, work: Awaitable[R], timeout_s: float) -> R:
         """An attempt that ran out of time has failed, whatever its code made of being stopped."""
         timer = asyncio.get_running_loop().call_later(timeout_s, scope.abandon)
         limit = asyncio.timeout(timeout_s)
         try:
             async with limit:
-                value = await call(*self._args, **self._kwargs)
+                value = await work
         except Exception as error:
             if limit.expired():
                 own = not isinstance(error, TimeoutError)
@@ -247,7 +247,7 @@ class StepCall(DurableCall[R]):
             raise StepTimeout(self.name, timeout_s)
         return value
 
-    async def _attempt_in_thread(self, scope: StepScope) -> R:
+    async def _attempt_in_thread(self, scope: StepScope) -> Any:
         """A thread cannot be stopped: after a timeout its end is awaited only for a new attempt."""
         kernel = scope.run.kernel
         timeout_s = self._step.policy.timeout_s
@@ -260,7 +260,7 @@ class StepCall(DurableCall[R]):
             _ignore_result(work)
             raise
         if done:
-            return cast("R", work.result())
+            return work.result()
         scope.abandon()
         if scope.attempt < scope.max_attempts:
             await asyncio.wait([work])
@@ -331,7 +331,8 @@ def run_step(
 ) -> "StepCall[R]":
     """Run any function as a step under `name`, without decorating it.
 
-    `def` functions run in a worker thread. The name is what a replay is checked against.
+    `def` functions run in a worker thread; what a lambda returns there is awaited if it can be.
+    The name is what a replay is checked against.
     """
     refuse_generator(fn, "step")
     plain: Step[P, R] = Step(fn, checked_name(name), StepPolicy())

@@ -17,7 +17,7 @@ class Annotations(Mapping[str, object]):
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         self._plain = plain = inspect.unwrap(fn)
-        self._names = [*inspect.signature(fn).parameters, "return"]
+        self._names = [*_parameter_names(fn), "return"]
         self._written = inspect.get_annotations(plain)
         self._globals = getattr(plain, "__globals__", {})
         closure = inspect.getclosurevars(plain).nonlocals if inspect.isfunction(plain) else {}
@@ -41,6 +41,14 @@ class Annotations(Mapping[str, object]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+def _parameter_names(fn: Callable[..., Any]) -> list[str]:
+    """None for a built-in function that does not tell."""
+    try:
+        return list(inspect.signature(fn).parameters)
+    except ValueError:
+        return []
 
 
 def annotations_of(fn: Callable[..., Any]) -> Mapping[str, object]:

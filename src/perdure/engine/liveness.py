@@ -6,6 +6,7 @@ so that the work of a process that cannot work goes on elsewhere.
 """
 
 import asyncio
+import contextlib
 import logging
 import sys
 import threading
@@ -115,7 +116,7 @@ class Heartbeat:
         link: HeartbeatLink | None = None
         lease = self._new_lease()
         try:
-            while not self._stopping.is_set():
+            while self._is_wanted():
                 try:
                     if link is None:
                         link = self._store.heartbeat_link()
@@ -143,6 +144,11 @@ class Heartbeat:
                     await self._wait_for_loop()
         finally:
             await _close(link)
+
+    def _is_wanted(self) -> bool:
+        """Until the engine stops, or its loop is closed without that: nothing can run there."""
+        loop = self._engine_loop
+        return not self._stopping.is_set() and loop is not None and not loop.is_closed()
 
     def _new_lease(self) -> NewLease:
         boot = self._pulse.boot_id()
@@ -193,7 +199,7 @@ class Heartbeat:
             self._pulse.stall_s,
         )
         asked_at_s = self._clock.monotonic()
-        while self._answered_at_s < asked_at_s and not self._stopping.is_set():
+        while self._answered_at_s < asked_at_s and self._is_wanted():
             asked_at_s = self._clock.monotonic()
             self._post(self._answer)
             await self._pause(self._pulse.rhythm.heartbeat_s)
@@ -210,7 +216,9 @@ class Heartbeat:
     def _post(self, callback: Callable[..., None], *args: object) -> None:
         loop = self._engine_loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(callback, *args)
+            # It may be closed at this very moment.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(callback, *args)
 
 
 def _set_done(first: "asyncio.Future[None]") -> None:

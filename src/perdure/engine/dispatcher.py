@@ -22,6 +22,8 @@ from perdure.ports.store import Store
 log = logging.getLogger("perdure")
 
 CLAIM_BATCH = 500
+LONGEST_CLAIM_S = 2.0
+"""How long a stop waits for a claim; a database that is away must not hold it up."""
 
 
 class TokenSource(Protocol):
@@ -72,10 +74,10 @@ class Dispatcher(Loop):
         self._due_timer = asyncio.get_running_loop().call_later(max(seconds, 0), self.wake)
 
     async def stop(self) -> None:
-        """Claim nothing more."""
+        """Claim nothing more; what a claim under way takes is begun, for the stop to give back."""
         if self._due_timer is not None:
             self._due_timer.cancel()
-        await super().stop()
+        await self.finish(LONGEST_CLAIM_S)
 
     async def turn(self) -> float | None:
         """Claim one batch and begin it; go on at once while batches come back full."""

@@ -63,6 +63,7 @@ class Loop:
         self._tasks = tasks
         self._name = name
         self._wake = asyncio.Event()
+        self._is_ending = False
         self._task: asyncio.Task[None] | None = None
 
     async def turn(self) -> float | None:
@@ -75,6 +76,7 @@ class Loop:
 
     async def start(self) -> None:
         """Begin turning."""
+        self._is_ending = False
         self._task = self._tasks.spawn(self._run(), f"perdure-{self._name}")
 
     async def stop(self) -> None:
@@ -84,9 +86,17 @@ class Loop:
             task.cancel()
             await asyncio.wait([task])
 
+    async def finish(self, patience_s: float) -> None:
+        """Stop turning after the turn under way; one that takes longer than that is cancelled."""
+        self._is_ending = True
+        self.wake()
+        if self._task is not None:
+            await asyncio.wait([self._task], timeout=patience_s)
+        await Loop.stop(self)
+
     async def _run(self) -> None:
         failures = 0
-        while True:
+        while not self._is_ending:
             self._wake.clear()
             try:
                 pause = await self.turn()

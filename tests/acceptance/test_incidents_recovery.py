@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from perdure import (
+    AwaitedWorkflowCancelled,
     Engine,
     RecoveryLimitExceeded,
     WorkflowState,
@@ -358,3 +359,46 @@ async def test_a_call_and_a_recovery_run_the_same_function(shared_lab: Lab) -> N
     assert await engine.handle("w", decorated) == "W"
     assert ran["noted"] == 2
     assert (await lab.status("w"))["name"] == "custom"
+
+
+@pytest.mark.parametrize("ending", ["returns", "raises"])
+@pytest.mark.parametrize("resumed", [False, True], ids=["cancelled", "cancelled and resumed"])
+async def test_an_execution_that_ends_after_a_cancel_writes_over_nothing(
+    shared_lab: Lab, ending: str, resumed: bool
+) -> None:
+    """The row stays as the cancel left it, or is the execution's that was resumed elsewhere."""
+    lab, held = shared_lab, asyncio.Event()
+
+    @workflow(name="works")
+    async def works() -> str:
+        ran["body"] += 1
+        await held.wait()
+        if ending == "raises":
+            raise RuntimeError("too late")
+        return "too late"
+
+    @workflow(name="works")
+    async def again() -> str:
+        return "resumed"
+
+    await lab.start(works, version="v1")
+    handle = await works.options(id="w").start()
+    await eventually(lambda: ran["body"])
+    waiting = asyncio.ensure_future(handle.result())
+    new = await lab.start(again, version="v2")
+    await lab.cancel_elsewhere("w")
+    if resumed:
+        await lab.backdoor.run(
+            "UPDATE workflow_status SET status = 'ENQUEUED', completed_at = NULL,"
+            " queue_name = '_dbos_internal_queue', application_version = 'v2'"
+        )
+        assert await new.handle("w") == "resumed"
+    before = await lab.status("w")
+    held.set()
+    if resumed:
+        assert await waiting == "resumed"
+    else:
+        with pytest.raises(AwaitedWorkflowCancelled):
+            await waiting
+    assert await lab.status("w") == before
+    assert before["status"] == ("SUCCESS" if resumed else "CANCELLED")

@@ -155,6 +155,7 @@ class Engine:
 
     async def _start(self) -> None:
         registry = self._build_registry()
+        registry.prepare()
         store = build_store(self._config, self._clock)
         try:
             await self._open(store)

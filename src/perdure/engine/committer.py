@@ -19,7 +19,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from perdure.engine.services import Tasks
 from perdure.errors import DatabaseConflict, DatabaseRejected, DatabaseUnavailable
@@ -113,6 +113,18 @@ class Retry:
 
 
 _WORTH_SAYING = frozenset({3, 10, 30, 100, 300, 1000})
+
+
+class OpenClose(Protocol):
+    """A lane, whatever it carries."""
+
+    def open(self, tasks: Tasks) -> None:
+        """Begin to write."""
+        ...
+
+    async def close(self, reason: BaseException) -> None:
+        """Stop writing; whatever is still queued fails with `reason`."""
+        ...
 
 
 class Lane(Generic[Item, A]):

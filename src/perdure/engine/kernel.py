@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from perdure.engine.committer import Lane, Retry
+from perdure.engine.committer import Lane, OpenClose, Retry
 from perdure.engine.dispatcher import Claims, Dispatcher
 from perdure.engine.identity import Identity
 from perdure.engine.journal import Journal
@@ -167,24 +167,23 @@ class Kernel:
         await self._dispatcher.stop()
         await self._wind_down()
         await self._end_everything()
+        if self.runner.left_behind:
+            log.warning(
+                "%d workflows could not be given back before the stop; they go on when another "
+                "process sees that this one has ended",
+                self.runner.left_behind,
+            )
 
     async def _wind_down(self) -> None:
         self.waiter.fail_all(WaitInterrupted)
         give_up_at = self.loop.time() + self.settings.grace_s
         while self.runner.runs and self.loop.time() < give_up_at:
             self.runner.interrupt_waiting()
-            await self._until_ended(min(0.05, max(give_up_at - self.loop.time(), 0.001)))
+            await self.runner.until_empty(min(0.05, max(give_up_at - self.loop.time(), 0.001)))
         if self.runner.runs:
             log.info("%d workflows are interrupted and go on later", len(self.runner.runs))
             self.runner.interrupt_all()
-            await self._until_ended(_LAST_WORDS_S)
-
-    async def _until_ended(self, seconds: float) -> None:
-        tasks = [run.task for run in self.runner.runs.values() if run.task is not None]
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
-        elif self.runner.runs:
-            await asyncio.sleep(min(seconds, 0.01))
+            await self.runner.until_empty(_LAST_WORDS_S)
 
     async def _end_everything(self) -> None:
         reason = DatabaseUnavailable("the engine was stopped")
@@ -216,14 +215,8 @@ class Kernel:
             if lost:
                 run.stop(WorkflowCancelled(workflow_id))
 
-    def _lanes(self) -> tuple[Lane[object, Answer[object]], ...]:
-        lanes: tuple[object, ...] = (
-            self._starts,
-            self._steps,
-            self._ends.finishes,
-            self._ends.releases,
-        )
-        return lanes  # type: ignore[return-value]
+    def _lanes(self) -> tuple[OpenClose, ...]:
+        return self._starts, self._steps, self._ends.finishes, self._ends.releases
 
     async def _write_starts(self, items: Sequence[Start]) -> list[Answer[StandingWorkflow]]:
         while True:

@@ -136,6 +136,11 @@ class Registry:
             )
         return standing
 
+    def prepare(self) -> None:
+        """Build every workflow's codecs; raises `RegistrationError` for one that cannot work."""
+        for definition in self._by_key.values():
+            self.codecs(definition)
+
     def codecs(self, definition: WorkflowDefinition) -> WorkflowCodecs:
         """How the workflow's values are stored."""
         codecs = self._codecs.get(definition.fn)

@@ -1,6 +1,7 @@
 """Executes bodies, and gives every ending its row."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from perdure.engine.waiter import Settlement, Waiter
 from perdure.errors import (
     ControlSignal,
     DatabaseError,
+    DatabaseRejected,
     DatabaseUnavailable,
     RunInterrupted,
     RunLost,
@@ -51,7 +53,9 @@ class Runner:
         self._registry = registry
         self._ends = ends
         self._waiter = waiter
+        self._emptied = asyncio.Event()
         self.runs: dict[WorkflowId, Run] = {}
+        self.left_behind = 0
 
     def launch(
         self,
@@ -95,7 +99,7 @@ class Runner:
         try:
             await self._raised(run, error)
         except DatabaseError as trouble:
-            log.warning("workflow %s stays as it is: %s", run.workflow_id, trouble)
+            self._leave_behind(run, trouble)
 
     async def _set_aside(self, run: Run) -> None:
         log.error(
@@ -108,7 +112,7 @@ class Runner:
         try:
             await self._finish(run, WorkflowState.MAX_RECOVERY_ATTEMPTS_EXCEEDED)
         except DatabaseError as trouble:
-            log.warning("workflow %s stays as it is: %s", run.workflow_id, trouble)
+            self._leave_behind(run, trouble)
 
     async def _execute(
         self,
@@ -136,6 +140,22 @@ class Runner:
     def _forget(self, run: Run) -> None:
         if self.runs.get(run.workflow_id) is run:
             del self.runs[run.workflow_id]
+            if not self.runs:
+                self._emptied.set()
+
+    def _leave_behind(self, run: Run, trouble: DatabaseError) -> None:
+        """The run's last state could not be written: its row goes on as that of a dead process."""
+        if isinstance(trouble, DatabaseRejected):
+            log.error("workflow %s: its ending cannot be stored: %s", run.workflow_id, trouble)
+        self.left_behind += 1
+
+    async def until_empty(self, timeout_s: float) -> None:
+        """Wait until no run is left here, at most that long."""
+        if self.runs:
+            self._emptied.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout_s):
+                    await self._emptied.wait()
 
     async def _end(
         self, run: Run, definition: WorkflowDefinition, value: Any, error: BaseException | None
@@ -153,7 +173,7 @@ class Runner:
         try:
             await self._conclude(run, definition, value, error)
         except DatabaseError as trouble:
-            log.warning("workflow %s stays as it is: %s", run.workflow_id, trouble)
+            self._leave_behind(run, trouble)
             self._waiter.fail(run.workflow_id, WaitInterrupted(run.workflow_id))
 
     async def _conclude(
@@ -273,7 +293,7 @@ class Runner:
         try:
             answer = await entry.future
         except DatabaseError as trouble:
-            log.warning("workflow %s stays as it is: %s", run.workflow_id, trouble)
+            self._leave_behind(run, trouble)
             return
         if answer.kind is AnswerKind.WRITTEN:
             run.stop(WorkflowCancelled(run.workflow_id))

@@ -8,7 +8,8 @@ import pytest
 
 from perdure import Engine, workflow
 from perdure.errors import NotRegistered, NotRunning, VersionOwnedByAnother
-from tests.support.engines import Found, Lab
+from tests.support.behind import Found
+from tests.support.engines import Lab
 from tests.support.waiting import eventually
 
 

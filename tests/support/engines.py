@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
@@ -12,7 +11,6 @@ import pytest
 from perdure import Engine, WorkflowHandle, WorkflowState
 from perdure.api import engine as engine_module
 from perdure.api.workflow import Workflow
-from perdure.model.wire import INTERNAL_QUEUE
 from perdure.ports.clock import Clock
 from perdure.ports.store import Store
 from tests.support.backdoor import (
@@ -23,6 +21,7 @@ from tests.support.backdoor import (
     SqliteBackdoor,
     connect_file,
 )
+from tests.support.behind import BehindBacks
 from tests.support.database import Database
 from tests.support.leaps import LeapClock, SteadyIds
 from tests.support.waiting import eventually
@@ -30,10 +29,8 @@ from tests.support.watched import WatchedStore
 
 SQLITE_PREFIX = "sqlite:///"
 
-Found = list[Row]
 
-
-class Lab:
+class Lab(BehindBacks):
     """A database, the engines a test starts on it, and a way in behind their backs.
 
     Engines beat fast and stop without grace. Time is real, plus what `clock` is told to leap over.
@@ -104,68 +101,6 @@ class Lab:
         if self._backdoor is not None:
             await self._backdoor.close()
 
-    async def rows(self, sql: str, *args: Any) -> Found:
-        """What the query returns."""
-        return await self.backdoor.rows(sql, *args)
-
-    async def find(self, workflow_id: str) -> Row | None:
-        """The workflow's row, every column of it, or None."""
-        found = await self.rows(
-            "SELECT * FROM workflow_status WHERE workflow_uuid = ?", workflow_id
-        )
-        return found[0] if found else None
-
-    async def status(self, workflow_id: str) -> Row:
-        """The workflow's row, every column of it."""
-        row = await self.find(workflow_id)
-        assert row is not None, f"{workflow_id} has no row"
-        return row
-
-    async def state(self, workflow_id: str) -> str:
-        """The workflow's status word."""
-        return str((await self.status(workflow_id))["status"])
-
-    async def count(self) -> int:
-        """How many workflows have a row."""
-        return int((await self.rows("SELECT count(*) AS n FROM workflow_status"))[0]["n"])
-
-    async def steps(self, workflow_id: str) -> Found:
-        """The workflow's step rows in order, every column of them."""
-        return await self.rows(
-            "SELECT * FROM operation_outputs WHERE workflow_uuid = ? ORDER BY function_id",
-            workflow_id,
-        )
-
-    async def history(self, workflow_id: str) -> list[tuple[int, str]]:
-        """The ids and names of the workflow's recorded steps."""
-        return [(row["function_id"], row["function_name"]) for row in await self.steps(workflow_id)]
-
-    async def links(self, workflow_id: str) -> list[tuple[int, str, str | None]]:
-        """The id, name and child of each of the workflow's recorded steps."""
-        return [
-            (row["function_id"], row["function_name"], row["child_workflow_id"])
-            for row in await self.steps(workflow_id)
-        ]
-
-    async def input(self, workflow_id: str) -> str | None:
-        """The stored text of the workflow's arguments."""
-        return await self._payload("workflow_input", "inputs", workflow_id)
-
-    async def output(self, workflow_id: str) -> str | None:
-        """The stored text of the workflow's result."""
-        return await self._payload("workflow_output", "output", workflow_id)
-
-    async def error(self, workflow_id: str) -> dict[str, Any] | None:
-        """The stored envelope of the workflow's error."""
-        text = await self._payload("workflow_output", "error", workflow_id)
-        return None if text is None else dict(json.loads(text))
-
-    async def _payload(self, table: str, column: str, workflow_id: str) -> str | None:
-        found = await self.rows(
-            f"SELECT {column} AS text FROM {table} WHERE workflow_uuid = ?", workflow_id
-        )
-        return found[0]["text"] if found else None
-
     async def until(self, workflow_id: str, *states: WorkflowState) -> Row:
         """The workflow's row once it is in one of the states, by default a terminal one."""
 
@@ -176,17 +111,6 @@ class Lab:
 
         await eventually(arrived)
         return await self.status(workflow_id)
-
-    async def hand_back(self, workflow_id: str) -> None:
-        """Make the row claimable, as a takeover from a dead process (and a rewind) leaves it."""
-        await self.backdoor.run(
-            "UPDATE workflow_status SET status = 'ENQUEUED', owner_xid = NULL,"
-            " started_at_epoch_ms = NULL, completed_at = NULL,"
-            " queue_name = COALESCE(queue_name, ?) WHERE workflow_uuid = ?",
-            INTERNAL_QUEUE,
-            workflow_id,
-        )
-        await self.backdoor.run("DELETE FROM workflow_output WHERE workflow_uuid = ?", workflow_id)
 
     async def rerun(self, workflow_id: str) -> Row:
         """Let the workflow be claimed and executed again on its history, up to its end."""
@@ -222,24 +146,6 @@ class Lab:
         await self.engine.stop()
         await self.start(*workflows)
 
-    async def cut(self, workflow_id: str, step_id: int) -> None:
-        """Forget the steps from that id on."""
-        await self.backdoor.run(
-            "DELETE FROM operation_outputs WHERE workflow_uuid = ? AND function_id >= ?",
-            workflow_id,
-            step_id,
-        )
-
-    async def rename_step(self, workflow_id: str, step_id: int, name: str) -> None:
-        """Make a recorded step look as if other code had recorded it."""
-        await self.backdoor.run(
-            "UPDATE operation_outputs SET function_name = ?"
-            " WHERE workflow_uuid = ? AND function_id = ?",
-            name,
-            workflow_id,
-            step_id,
-        )
-
     async def until_asleep(self, at_least: float) -> None:
         """Wait until somebody sleeps on the clock for at least that many seconds."""
         await eventually(lambda: self.clock.sleepers(at_least))
@@ -252,14 +158,6 @@ class Lab:
         """Wait until the newest engine executes nothing."""
         runs = self.engine.kernel.runner.runs
         await eventually(lambda: not runs)
-
-    async def cancel_elsewhere(self, workflow_id: str) -> None:
-        """Cancel the row as another process would."""
-        await self.backdoor.run(
-            "UPDATE workflow_status SET status = 'CANCELLED', owner_xid = NULL, queue_name = NULL,"
-            " started_at_epoch_ms = NULL WHERE workflow_uuid = ?",
-            workflow_id,
-        )
 
 
 TERMINAL = {"SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"}

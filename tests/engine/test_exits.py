@@ -24,7 +24,7 @@ from perdure import (
 from perdure.api.workflow import Workflow
 from tests.support.database import SQLITE_PREFIX, SqliteDatabase
 from tests.support.engines import Lab
-from tests.support.workflows import look
+from tests.support.workflows import calling, look
 
 
 class Private(BaseException):
@@ -32,14 +32,36 @@ class Private(BaseException):
 
 
 def raising(error: type[BaseException], place: str) -> Workflow[[], Any]:
-    """A workflow named `exits` whose second operation is left by the error."""
-    failing = True
+    """A workflow named `exits` whose second operation is left by the error, once."""
+    failing = [error]
 
     def fail() -> None:
-        nonlocal failing
         if failing:
-            failing = False
-            raise error
+            raise failing.pop()
+
+    steps = steps_left_by(fail)
+
+    @workflow(name="exits")
+    async def exits() -> Any:
+        await look()
+        if place == "body":
+            fail()
+            return "went on"
+        return await steps[place]()
+
+    return exits
+
+
+def steps_left_by(fail: Callable[[], None]) -> dict[str, Callable[[], Any]]:
+    """Steps that call `fail`, by where they do it."""
+
+    def fail_the_first_attempt() -> None:
+        if current().attempt == 1:
+            raise ValueError("as steps do")
+
+    def worth_another(_: BaseException) -> bool:
+        fail()
+        return True
 
     @step(name="async")
     async def in_loop() -> str:
@@ -53,30 +75,25 @@ def raising(error: type[BaseException], place: str) -> Workflow[[], Any]:
 
     @step(name="retried", max_attempts=3, interval=0)
     async def retried() -> str:
-        if current().attempt == 1:
-            raise ValueError("the first attempt fails as steps do")
+        fail_the_first_attempt()
         fail()
         return "went on"
 
-    steps: dict[str, Callable[[], Any]] = {
+    @step(name="doubted", max_attempts=3, interval=0, retry_if=worth_another)
+    async def doubted() -> str:
+        fail_the_first_attempt()
+        return "went on"
+
+    return {
         "step": in_loop,
         "thread": in_thread,
         "second attempt": retried,
+        "between attempts": doubted,
         "gather": lambda: gather(in_loop(), sleep(0.001)),
     }
 
-    @workflow(name="exits")
-    async def exits() -> Any:
-        await look()
-        if place == "body":
-            fail()
-            return "went on"
-        return await steps[place]()
 
-    return exits
-
-
-PLACES = ["body", "step", "thread", "second attempt", "gather"]
+PLACES = ["body", "step", "thread", "second attempt", "between attempts", "gather"]
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -98,6 +115,41 @@ async def test_what_is_no_exception_is_never_recorded_and_the_run_goes_on(
     memory_lab.clock.leap(5)
     assert (await memory_lab.until("w"))["status"] == "SUCCESS"
     assert "went on" in (await memory_lab.output("w") or "")
+
+
+@pytest.mark.parametrize("error", [Private, GeneratorExit])
+async def test_an_exit_in_the_back_off_itself_records_nothing(
+    memory_lab: Lab, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No row without output and error stands for the step that was waiting."""
+    pauses: list[float] = []
+    sleep_on = memory_lab.clock.sleep
+
+    async def left(seconds: float) -> None:
+        if seconds == BACK_OFF_S and not pauses:
+            pauses.append(seconds)
+            raise error
+        await sleep_on(seconds)
+
+    monkeypatch.setattr(memory_lab.clock, "sleep", left)
+
+    @step(name="retried", max_attempts=3, interval=BACK_OFF_S, jitter=False)
+    async def retried() -> str:
+        if not pauses:
+            raise ValueError("the first attempt fails as steps do")
+        return "went on"
+
+    calls = calling(retried)
+    await memory_lab.start(calls)
+    handle = await calls.options(id="w").start()
+    with pytest.raises(error):
+        await handle
+    assert await memory_lab.steps("w") == []
+    memory_lab.clock.leap(5)
+    assert (await memory_lab.until("w"))["status"] == "SUCCESS"
+
+
+BACK_OFF_S = 0.0123
 
 
 def rows_of(database: SqliteDatabase, sql: str) -> list[Any]:

@@ -41,8 +41,15 @@ class Tasks:
         context = None if inherit else self._context.copy()
         task = asyncio.get_running_loop().create_task(work, name=name, context=context)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        """Say so when a task ended by a fault; asyncio would, whenever it is collected."""
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, Exception):
+            log.error("%s ended by a fault of the engine", task.get_name(), exc_info=error)
 
     async def end(self) -> None:
         """Cancel whatever still runs and wait until it has ended."""

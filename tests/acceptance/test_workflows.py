@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from perdure import RemoteError, WorkflowState, step, workflow
-from perdure.errors import DatabaseUnavailable, NotRunning, WaitInterrupted
+from perdure.errors import (
+    DatabaseUnavailable,
+    InvalidArgument,
+    NotRunning,
+    UnserializableValue,
+    WaitInterrupted,
+)
 from tests.support.engines import Lab, settle
 
 
@@ -247,6 +253,21 @@ async def test_a_caller_cancelled_while_the_row_is_written_leaves_a_whole_workfl
         await caller
     assert (await lab.until("t"))["status"] == "SUCCESS"
     assert await lab.output("t") == "4"
+
+
+async def test_arguments_that_cannot_be_stored_or_do_not_fit_are_refused_before_any_row(
+    lab: Lab,
+) -> None:
+    """Where the call is awaited, naming the path or the parameter."""
+    wrong: Any
+    await lab.start(twice, sell)
+    for wrong in (object(), "text", {1}):
+        with pytest.raises(UnserializableValue, match="number"):
+            await twice(wrong)
+    for wrong in ((), (1, 2)):
+        with pytest.raises(InvalidArgument, match="workflow 'twice'"):
+            await twice.start(*wrong)
+    assert await lab.count() == 0
 
 
 async def test_running_without_an_engine_is_refused() -> None:

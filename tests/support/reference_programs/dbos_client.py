@@ -1,0 +1,60 @@
+"""Run by an interpreter that has the real dbos: a client that does what it is told.
+
+Each line of its input is a JSON list [url, method, arguments, keywords]; each line of its output
+is {"value": …} or {"error": [class name, message]}. It ends with its input.
+"""
+
+import json
+import sys
+from typing import Any
+
+from dbos import DBOSClient, WorkflowSerializationFormat
+
+
+def shown(value: Any) -> Any:
+    """A value as JSON has it: objects by their fields, errors as class and fields."""
+    if isinstance(value, BaseException):
+        return {"error": type(value).__name__, "message": str(value), **shown(vars(value))}
+    if isinstance(value, dict):
+        return {str(key): shown(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [shown(part) for part in value]
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return shown({name: part for name, part in vars(value).items() if name[0] != "_"})
+
+
+class Told:
+    """The clients, one for each database, and what they are asked for."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str, DBOSClient] = {}
+
+    def _client(self, url: str) -> DBOSClient:
+        if url not in self._clients:
+            self._clients[url] = DBOSClient(
+                system_database_url=url, system_database_pool_size=2, application_name="app"
+            )
+        return self._clients[url]
+
+    def answer(self, url: str, method: str, args: list[Any], keywords: dict[str, Any]) -> Any:
+        if method == "close":
+            return self._clients.pop(url).destroy() if url in self._clients else None
+        client = self._client(url)
+        if method == "result":
+            return client.retrieve_workflow(*args).get_result(polling_interval_sec=0.05)
+        if method == "enqueue":
+            options = {**keywords, "serialization_type": WorkflowSerializationFormat.PORTABLE}
+            return client.enqueue(options, *args).workflow_id
+        value = getattr(client, method)(*args, **keywords)
+        return getattr(value, "workflow_id", value) if method != "list_workflows" else value
+
+
+told = Told()
+for line in sys.stdin:
+    try:
+        answer = {"value": shown(told.answer(*json.loads(line)))}
+    except Exception as error:  # noqa: BLE001 - whoever asked wants to see it
+        answer = {"error": [type(error).__name__, str(error), shown(vars(error))]}
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()

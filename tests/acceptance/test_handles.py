@@ -135,6 +135,18 @@ async def test_an_id_of_another_function_is_refused_and_nothing_of_it_changes(
     assert (await lab.steps("g"), await lab.output("g")) == ([], '"word"')
 
 
+async def test_joining_with_other_arguments_is_allowed_and_said(
+    lab: Lab, gated: Gated, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A warning names the id; the same arguments are no news."""
+    await lab.start(gated.workflow)
+    gated.gate.set()
+    for word in ("first", "first", "second"):
+        assert await gated.workflow.options(id="g")(word) == "first"
+    (warning,) = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert "workflow g exists with other arguments" in warning.getMessage()
+
+
 async def test_an_id_may_be_refused_when_it_exists(lab: Lab, gated: Gated) -> None:
     """`id_policy=REJECT` raises; a fresh id is started as ever."""
     await lab.start(gated.workflow)

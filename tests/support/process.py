@@ -26,8 +26,9 @@ class ChildFailed(AssertionError):
 class ChildProcess:
     """A Python process: `ChildProcess("-m", "tests.acceptance.worker", url)`, or a script's path.
 
-    It runs in the project's root, or in `cwd`, with a process group of its own. Leaving the `with`
-    block kills the group; so does the death of the test run, however it dies.
+    It runs in the project's root, or in `cwd`, under this interpreter or `python`, with a process
+    group of its own. Leaving the `with` block kills the group; so does the death of the test run,
+    however it dies.
     """
 
     def __init__(
@@ -35,10 +36,11 @@ class ChildProcess:
         *arguments: str | Path,
         env: Mapping[str, str] | None = None,
         cwd: Path = PROJECT,
+        python: str | Path = sys.executable,
     ) -> None:
         environment = {**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONUNBUFFERED": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, *map(str, arguments)],
+            [str(python), *map(str, arguments)],
             env={**environment, **(env or {})},
             cwd=cwd,
             stdin=subprocess.DEVNULL,

@@ -7,6 +7,7 @@ has it instead. The TypeScript SDK comes from npm.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sqlite3
@@ -15,6 +16,7 @@ import sys
 import venv
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -67,6 +69,15 @@ def launch_typescript(folder: Path, url: str, schema: str = "dbos") -> None:
     _run(["node", str(program), url, schema], _LAUNCH_S)
 
 
+def read_with_typescript(folder: Path, url: str, *ids: str) -> list[dict[str, Any]]:
+    """What a client of the TypeScript SDK in that folder sees of these workflows."""
+    program = folder / "read.mjs"
+    shutil.copyfile(_PROGRAMS / "read_typescript.mjs", program)
+    lines = _run(["node", str(program), url, *ids], _LAUNCH_S)
+    # Node says on the same terminal what it thinks of its libraries.
+    return [json.loads(line) for line in lines if line.startswith("{")]
+
+
 def _installed_once(name: str, install: Callable[[Path], None]) -> Path:
     """The folder of that name in the cache, filled by `install` if nobody has filled it yet."""
     folder = _cache() / name
@@ -109,7 +120,8 @@ def _install_typescript_sdk(folder: Path) -> None:
     _run([npm, "--prefix", str(folder), "install", "--no-audit", "--no-fund", wanted], _INSTALL_S)
 
 
-def _run(command: list[str], timeout_s: float) -> None:
+def _run(command: list[str], timeout_s: float) -> list[str]:
+    """The lines it printed, once it ended well."""
     ended = subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -120,3 +132,4 @@ def _run(command: list[str], timeout_s: float) -> None:
         check=False,
     )
     assert ended.returncode == 0, f"{command} ended with {ended.returncode}:\n{ended.stdout}"
+    return ended.stdout.splitlines()

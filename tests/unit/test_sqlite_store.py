@@ -16,7 +16,8 @@ from perdure.errors import DatabaseRejected, DatabaseUnavailable
 from perdure.model.answer import AnswerKind
 from perdure.model.lease import NewLease
 from perdure.model.workflow import Start
-from perdure.store.sqlite import SqliteSettings, SqliteStore, claims, starts
+from perdure.store import tokens
+from perdure.store.sqlite import SqliteSettings, SqliteStore, starts
 from perdure.store.sqlite.connection import connect_file
 from perdure.store.sqlite.readers import Readers
 from tests.support import rows
@@ -141,7 +142,7 @@ async def test_an_old_library_is_refused_with_the_remedy(
 async def test_a_token_is_remembered_for_a_while(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims, "_TOKENS_KEPT", 5)
+    monkeypatch.setattr(tokens, "_KEPT", 5)
     await store.start([Start(rows.enqueued())], LEASE.executor_id)
     first = rows.claim(LEASE.executor_id)
     claimed = await store.claim(first)

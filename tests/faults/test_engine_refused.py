@@ -1,0 +1,199 @@
+"""What Postgres refuses a running engine: privileges taken away, locks that outlast a timeout."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import Counter
+from collections.abc import AsyncIterator
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+
+from perdure import Engine, WorkflowState, sleep, step, workflow
+from perdure.api import engine as engine_module
+from perdure.errors import DatabaseRejected
+from tests.support.database import PostgresDatabase, build_store
+from tests.support.engines import Lab, open_lab
+from tests.support.waiting import eventually
+
+DAY = 86_400
+
+effects: Counter[str] = Counter()
+gates: dict[str, asyncio.Event] = {}
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> None:
+    effects.clear()
+    gates.clear()
+    gates["two"] = asyncio.Event()
+
+
+@step(name="effect")
+async def effect(word: str) -> str:
+    effects[word] += 1
+    if word in gates:
+        await gates[word].wait()
+    return word
+
+
+@workflow(name="three")
+async def three() -> str:
+    return " ".join([await effect(word) for word in ("one", "two", "three")])
+
+
+@workflow(name="naps")
+async def naps() -> str:
+    await sleep(DAY)
+    return "rested"
+
+
+@pytest.fixture
+async def postgres_lab(
+    postgres_database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Lab]:
+    async for each in open_lab(postgres_database.url, monkeypatch):
+        yield each
+
+
+class Role:
+    """A role of the server that an engine connects as, and what it may do."""
+
+    def __init__(self, url: str) -> None:
+        self._owner = url
+        self.name = f"perdure_test_{secrets.token_hex(4)}"
+        parts = urlsplit(url)
+        host = parts.netloc.rpartition("@")[2]
+        self.url = urlunsplit(parts._replace(netloc=f"{self.name}:secret@{host}"))
+
+    async def create(self) -> None:
+        """With what an application needs that may not change the schema."""
+        await self.run(f"CREATE ROLE {self.name} LOGIN PASSWORD 'secret'")
+        for schema in ("dbos", "perdure"):
+            await self.run(f"GRANT USAGE ON SCHEMA {schema} TO {self.name}")
+            await self.grant(f"ALL TABLES IN SCHEMA {schema}")
+
+    async def grant(self, what: str) -> None:
+        await self.run(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {what} TO {self.name}")
+
+    async def revoke(self, what: str) -> None:
+        await self.run(f"REVOKE SELECT, INSERT, UPDATE, DELETE ON {what} FROM {self.name}")
+
+    async def run(self, statement: str) -> None:
+        connection = await asyncpg.connect(self._owner)
+        try:
+            await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    async def drop(self) -> None:
+        await self.run(f"DROP OWNED BY {self.name} CASCADE; DROP ROLE {self.name}")
+
+
+@pytest.fixture
+async def role(postgres_database: PostgresDatabase) -> AsyncIterator[Role]:
+    role = Role(postgres_database.url)
+    await role.create()
+    yield role
+    await role.drop()
+
+
+async def started(lab: Lab, role: Role) -> Engine:
+    """An engine that connects as that role."""
+    url, lab.url = lab.url, role.url
+    try:
+        return await lab.start(three, naps, migrate=False, lease=0.5)
+    finally:
+        lab.url = url
+
+
+async def test_a_table_taken_away_from_a_running_engine_is_no_outcome(
+    role: Role, postgres_lab: Lab
+) -> None:
+    """The run is released and tried again until the privilege is back; whoever waits hears why."""
+    lab = postgres_lab
+    engine = await started(lab, role)
+    handle = await three.options(id="w", engine=engine).start()
+    waiting = asyncio.ensure_future(handle.result())
+    await eventually(lambda: effects["two"])
+    await role.revoke("dbos.operation_outputs")
+    gates["two"].set()
+    with pytest.raises(Exception, match=r"permission denied for table operation_outputs"):
+        await waiting
+    row = await lab.until("w", WorkflowState.DELAYED)
+    assert (row["recovery_attempts"], row["owner_xid"]) == (1, None)
+    assert await lab.history("w") == [(1, "effect")]
+    await role.grant("dbos.operation_outputs")
+    lab.clock.leap(2)
+    row = await lab.until("w")
+    assert (row["status"], row["recovery_attempts"]) == ("SUCCESS", 2)
+    assert await lab.output("w") == '"one two three"'
+    assert effects == {"one": 1, "two": 2, "three": 1}, "only what could not be recorded repeats"
+
+
+async def test_an_engine_that_may_do_nothing_more_goes_on_when_it_may_again(
+    role: Role, postgres_lab: Lab
+) -> None:
+    """Not even the lease can be renewed; nothing is stuck, and nothing failed."""
+    lab = postgres_lab
+    engine = await started(lab, role)
+    await naps.options(id="n", engine=engine).start()
+    await lab.until_asleep(DAY - 1)
+    handle = await three.options(id="w", engine=engine).start()
+    waiting = asyncio.ensure_future(handle.result())
+    await eventually(lambda: effects["two"])
+    for schema in ("dbos", "perdure"):
+        await role.revoke(f"ALL TABLES IN SCHEMA {schema}")
+    gates["two"].set()
+    with pytest.raises(Exception, match=r"permission denied|no outcome yet"):
+        await waiting
+    assert await lab.state("w") == "PENDING"
+    for schema in ("dbos", "perdure"):
+        await role.grant(f"ALL TABLES IN SCHEMA {schema}")
+    row = await lab.until("w")
+    assert (row["status"], await lab.output("w")) == ("SUCCESS", '"one two three"')
+    assert effects["one"] == 1
+    await lab.until("n", WorkflowState.PENDING)
+    lab.clock.leap(DAY)
+    assert (await lab.until("n"))["status"] == "SUCCESS"
+
+
+async def test_a_start_that_is_refused_says_so_at_once(role: Role, postgres_lab: Lab) -> None:
+    lab = postgres_lab
+    engine = await started(lab, role)
+    await role.revoke("dbos.workflow_status")
+    with pytest.raises(DatabaseRejected, match="permission denied for table workflow_status"):
+        await three.options(id="w", engine=engine).start()
+    await role.grant("dbos.workflow_status")
+    assert await lab.find("w") is None
+
+
+@pytest.mark.parametrize("table", ["operation_outputs", "workflow_status", "workflow_output"])
+async def test_a_lock_that_outlasts_the_statement_timeout_delays_a_run(
+    postgres_lab: Lab, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """The statement is given up and tried again, until the lock is gone; the effect is not."""
+    lab = postgres_lab
+    monkeypatch.setattr(
+        engine_module,
+        "build_store",
+        lambda config, clock: lab.wrap(build_store(config.url, config.name, clock, deadline_s=0.3)),
+    )
+    engine = await lab.start(three)
+    handle = await three.options(id="w").start()
+    waiting = asyncio.ensure_future(handle.result())
+    await eventually(lambda: effects["two"])
+    method = "finish" if table == "workflow_output" else "record"
+    tries = lab.store.counts[method]
+    lock = f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE"
+    async with lab.backdoor.transaction(lock):  # type: ignore[attr-defined]
+        gates["two"].set()
+        await eventually(lambda: lab.store.counts[method] >= tries + 3)
+        assert not waiting.done()
+    assert await waiting == "one two three"
+    row = await lab.status("w")
+    assert (row["status"], row["recovery_attempts"]) == ("SUCCESS", 1)
+    assert row["executor_id"] == engine.executor_id
+    assert effects == {"one": 1, "two": 1, "three": 1}

@@ -53,3 +53,29 @@ async def test_a_link_that_fails_is_replaced(memory_lab: Lab, fault: Exception) 
     finally:
         link_type.beat = beat
     await goes_on(memory_lab)
+
+
+async def test_an_outage_does_not_fill_the_log(
+    memory_lab: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each of its kinds of trouble is named, but not ten times a second."""
+    await memory_lab.start(runs)
+    await runs.options(id="w")()
+    store: Any = memory_lab.store.inner
+    link_type = type(store.heartbeat_link())
+    beat, failures, enough = link_type.beat, 0, asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    async def failing(self: Any, *args: Any) -> Any:
+        nonlocal failures
+        failures += 1
+        if failures == 20:
+            link_type.beat = beat
+            loop.call_soon_threadsafe(enough.set)
+        raise DatabaseUnavailable("away")
+
+    link_type.beat = failing
+    await enough.wait()
+    said = [record.getMessage() for record in caplog.records if "away" in record.getMessage()]
+    assert said == [f"heartbeat: away (try {number}); reconnecting" for number in (1, 10)]
+    await goes_on(memory_lab)

@@ -28,6 +28,9 @@ log = logging.getLogger("perdure")
 
 _LONGEST_GOODBYE_S = 5.0
 
+_WORTH_SAYING = frozenset({1, 10, 100})
+_NOW_AND_THEN = 1000
+
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
@@ -76,6 +79,7 @@ class Heartbeat:
         self._answered_at_s = 0.0
         self._warned = False
         self._boot: BootId | None = None
+        self._failures = 0
 
     @property
     def boot_id(self) -> BootId | None:
@@ -122,6 +126,7 @@ class Heartbeat:
                         link = self._store.heartbeat_link()
                         await self._open(link, lease, first)
                     await self._beat(link, lease)
+                    self._failures = 0
                 except LeaseLost:
                     self._post(self._listener.on_lease_lost, lease)
                     lease = self._new_lease()
@@ -131,8 +136,7 @@ class Heartbeat:
                 except Exception as error:
                     if not first.done():
                         raise
-                    is_fault = not isinstance(error, DatabaseError)
-                    log.warning("heartbeat: %s; reconnecting", error, exc_info=is_fault)
+                    self._say_failed(error)
                     await _close(link)
                     link = None
                     await self._pause(0.1)
@@ -149,6 +153,15 @@ class Heartbeat:
         """Until the engine stops, or its loop is closed without that: nothing can run there."""
         loop = self._engine_loop
         return not self._stopping.is_set() and loop is not None and not loop.is_closed()
+
+    def _say_failed(self, error: Exception) -> None:
+        """It is tried again ten times a second, so only the first of many are worth a line."""
+        self._failures += 1
+        if self._failures in _WORTH_SAYING or self._failures % _NOW_AND_THEN == 0:
+            is_fault = not isinstance(error, DatabaseError)
+            log.warning(
+                "heartbeat: %s (try %d); reconnecting", error, self._failures, exc_info=is_fault
+            )
 
     def _new_lease(self) -> NewLease:
         boot = self._pulse.boot_id()

@@ -250,3 +250,38 @@ async def test_two_judges_of_one_dead_process_take_each_run_once(shared_lab: Lab
     assert [row["n"] for row in rows] == [2]
     assert {ran[f"{each} {n}"] for each in ids for n in (1, 3)} == {1}
     assert {ran[f"{each} 2"] for each in ids} == {2}
+
+
+async def test_the_many_runs_of_a_dead_process_are_taken_up_in_batches(shared_lab: Lab) -> None:
+    """More than a takeover or a claim takes at once, shared by two processes, each once."""
+    lab, many = shared_lab, 1_200
+
+    @workflow(name="counts")
+    async def counts(number: int) -> int:
+        ran["counts"] += 1
+        return number
+
+    numbers = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {many})"
+    await lab.backdoor.run(
+        f"{numbers} INSERT INTO workflow_status (workflow_uuid, status, name, serialization,"
+        " recovery_attempts, owner_xid, executor_id, application_name, application_version)"
+        " SELECT 'w' || i, 'PENDING', 'counts', 'portable_json', 1, 'nobody',"
+        " 'local/boot-gone', 'app', 'app@default' FROM n"
+    )
+    await lab.backdoor.run(
+        f"{numbers} INSERT INTO workflow_input (workflow_uuid, inputs, retention_timestamp)"
+        " SELECT 'w' || i, '{\"positionalArgs\": [' || i || ']}', 1 FROM n"
+    )
+    engines = [await lab.start(counts) for _ in range(2)]
+    last = engines[0].handle(f"w{many}", counts)
+
+    async def all_over() -> bool:
+        found = await lab.rows(
+            "SELECT count(*) AS n FROM workflow_status"
+            " WHERE status = 'SUCCESS' AND recovery_attempts = 2 AND owner_xid IS NULL"
+        )
+        return bool(found[0]["n"] == many)
+
+    await eventually(all_over)
+    assert await last == many
+    assert ran["counts"] == many

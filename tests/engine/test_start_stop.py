@@ -159,6 +159,123 @@ async def test_whoever_waits_for_a_workflow_hears_of_the_stop(lab: Lab) -> None:
             await waiting
 
 
+async def test_whoever_waits_for_a_workflow_that_ends_in_time_gets_its_result(lab: Lab) -> None:
+    """A stop gives running work its grace, and those who wait for it too."""
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    @workflow(name="works")
+    async def works() -> str:
+        begun.set()
+        await go.wait()
+        return "in time"
+
+    engine = await lab.start(works, grace=30)
+    waiting = asyncio.ensure_future((await works.start()).result())
+    await begun.wait()
+    kernel = engine.kernel
+    stopping = asyncio.ensure_future(engine.stop())
+    await eventually(lambda: kernel.stopping)
+    go.set()
+    assert await waiting == "in time"
+    await stopping
+
+
+async def test_a_step_that_waits_for_a_workflow_is_not_failed_by_a_stop(shared_lab: Lab) -> None:
+    """The interrupted wait is no outcome: the step runs again when the engine is back."""
+    waits: list[str] = []
+
+    @step(name="waits")
+    async def waits_for_it() -> str:
+        waits.append("begun")
+        return await shared_lab.engine.handle("n", naps)
+
+    @workflow(name="outer")
+    async def outer() -> str:
+        return await waits_for_it()
+
+    engine = await shared_lab.start(outer, naps, grace=0.2)
+    await naps.options(id="n").start(3_600)
+    await outer.options(id="o").start()
+    await eventually(lambda: waits)
+    await shared_lab.until_asleep(3_000)
+    await engine.stop()
+    assert (await shared_lab.state("o"), await shared_lab.steps("o")) == ("ENQUEUED", [])
+    await engine.start()
+    await shared_lab.until_asleep(3_000)
+    shared_lab.clock.leap(3_600)
+    assert (await shared_lab.until("o"))["status"] == "SUCCESS"
+
+
+async def test_a_step_that_waits_for_another_engine_which_stops_is_not_failed_by_it(
+    memory_lab: Lab,
+) -> None:
+    """Trouble with another engine releases the run; it is no outcome of the step."""
+    other = await memory_lab.start(naps)
+    await naps.options(id="n").start(3_600)
+
+    @step(name="waits")
+    async def waits_there() -> str:
+        return await other.handle("n", naps)
+
+    @workflow(name="outer")
+    async def outer() -> str:
+        return await waits_there()
+
+    engine = memory_lab.built(outer)
+    await engine.start()
+    handle = await outer.options(id="o").start()
+    waiting = asyncio.ensure_future(handle.result())
+    await memory_lab.until_asleep(3_000)
+    await other.stop()
+    with pytest.raises(WaitInterrupted):
+        await waiting
+    assert (await handle.status()).state is WorkflowState.DELAYED
+    assert await engine.workflows.steps("o") == []
+
+
+async def test_a_workflow_cannot_stop_its_own_engine(memory_lab: Lab) -> None:
+    """It would wait for itself; neither its body nor a step of it may."""
+
+    @step(name="stops")
+    async def stops() -> None:
+        await memory_lab.engine.stop()
+
+    @workflow(name="tries")
+    async def tries() -> str:
+        with pytest.raises(WrongPlace, match="cannot be stopped from a workflow"):
+            await memory_lab.engine.stop()
+        with pytest.raises(WrongPlace):
+            await stops()
+        return "still here"
+
+    await memory_lab.start(tries)
+    assert await tries() == "still here"
+    assert memory_lab.engine.is_running
+
+
+async def test_a_cancelled_stop_still_ends_everything(shared_lab: Lab) -> None:
+    """Whoever loses patience with the grace time leaves nothing running either."""
+    tasks, threads = asyncio.all_tasks(), ours(threading.enumerate())
+    begun = asyncio.Event()
+
+    @workflow(name="busy")
+    async def busy() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    engine = await shared_lab.start(busy, grace=3_600)
+    await busy.options(id="b").start()
+    await begun.wait()
+    kernel = engine.kernel
+    stopping = asyncio.ensure_future(engine.stop())
+    await eventually(lambda: kernel.stopping)
+    stopping.cancel()
+    await asyncio.wait([stopping])
+    assert not engine.is_running
+    assert asyncio.all_tasks() == tasks
+    await eventually(lambda: ours(threading.enumerate()) <= threads)
+
+
 @pytest.mark.parametrize("method", ["migrate", "open", "now_ms", "register_version"])
 async def test_an_engine_that_cannot_start_leaves_nothing_running_and_can_be_started_again(
     shared_lab: Lab, method: str, monkeypatch: pytest.MonkeyPatch
@@ -305,6 +422,29 @@ def test_an_engine_may_be_used_in_one_loop_after_the_other(
 
     asyncio.run(begin())
     assert asyncio.run(go_on()) == ("awake", "X")
+
+
+def test_an_engine_whose_loop_was_closed_under_it_counts_no_more(
+    sqlite_database: SqliteDatabase,
+) -> None:
+    """The next engine of the process is the only one that runs."""
+
+    async def leave_it() -> None:
+        await Engine(sqlite_database.url, workflows=[child], heartbeat=0.1).start()
+        assert await child("x") == "X"
+
+    async def use_another() -> str:
+        async with Engine(sqlite_database.url, workflows=[child], heartbeat=0.1):
+            return await child("y")
+
+    asyncio.run(leave_it())
+    with pytest.raises(NotRunning, match="no engine is running"):
+        asyncio.run(child_of_nobody())
+    assert asyncio.run(use_another()) == "Y"
+
+
+async def child_of_nobody() -> str:
+    return await child("x")
 
 
 async def test_a_workflow_of_a_function_unknown_here_waits_for_who_knows_it(

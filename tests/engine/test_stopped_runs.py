@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perdure import ControlSignal, WorkflowCancelled, WorkflowState, gather, sleep, step, workflow
-from perdure.errors import RunInterrupted, RunLost
+from perdure.errors import ForeignCancellation, RunInterrupted, RunLost
 from tests.support.engines import Lab
 from tests.support.waiting import eventually
 from tests.support.workflows import child, look
@@ -201,6 +201,23 @@ async def test_a_lost_run_stops_before_its_next_effect(lab: Lab) -> None:
     assert ran == ["first", "first", "second", "third"]
 
 
+async def test_a_body_cancelled_by_its_own_code_is_tried_again_with_a_back_off(lab: Lab) -> None:
+    """Nobody of the engine asked for it: the attempt counts, so it cannot go on for ever."""
+
+    @workflow(name="cancels_its_task")
+    async def cancels_its_task() -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(1)
+
+    await lab.start(cancels_its_task)
+    with pytest.raises(ForeignCancellation, match="the body was cancelled"):
+        await cancels_its_task.options(id="w")()
+    row = await lab.status("w")
+    assert (row["status"], row["recovery_attempts"]) == ("DELAYED", 1)
+
+
 async def test_a_signal_raised_by_user_code_is_no_outcome(lab: Lab) -> None:
     """A body cannot end a workflow as cancelled by raising the class."""
 
@@ -211,7 +228,8 @@ async def test_a_signal_raised_by_user_code_is_no_outcome(lab: Lab) -> None:
     await lab.start(pretends)
     await pretends.options(id="w").start()
     await lab.until_nothing_runs()
-    assert await lab.state("w") != "CANCELLED"
+    row = await lab.status("w")
+    assert (row["status"], row["recovery_attempts"]) == ("DELAYED", 1)
     assert await lab.rows("SELECT * FROM workflow_output") == []
 
 

@@ -21,6 +21,7 @@ from perdure.errors import (
     UndecodableValue,
     UnexpectedStep,
     UnserializableValue,
+    WaitInterrupted,
     WorkflowCancelled,
     WorkflowError,
 )
@@ -56,6 +57,7 @@ RELEASED = [
     DatabaseConflict("deadlock"),
     DatabaseRejected("refused"),
     LeaseLost("taken"),
+    WaitInterrupted("w"),
     SystemExit(3),
     GeneratorExit(),
     Private(),

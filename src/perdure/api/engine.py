@@ -12,10 +12,11 @@ from perdure.api.running import RUNNING
 from perdure.api.wiring import build_store
 from perdure.api.workflow import Workflow, checked_id
 from perdure.config import EngineConfig, from_environment
+from perdure.engine.context import PLACE
 from perdure.engine.kernel import Kernel, KernelSettings, Ports
 from perdure.engine.registry import DECORATED, Registry, WorkflowDefinition
 from perdure.engine.system import SystemClock, SystemIds
-from perdure.errors import NotRunning, RegistrationError
+from perdure.errors import NotRunning, RegistrationError, WrongPlace
 from perdure.logic.durations import Duration, seconds_of
 from perdure.logic.liveness import Rhythm
 from perdure.model.ids import ExecutorId
@@ -131,7 +132,16 @@ class Engine:
                 await self._start()
 
     async def stop(self) -> None:
-        """Stop in order; does nothing on a stopped engine. It can be started again."""
+        """Stop in order; does nothing on a stopped engine. It can be started again.
+
+        A workflow cannot stop the engine that runs it: that raises `WrongPlace`.
+        """
+        place = PLACE.get()
+        if place is not None and place.run.kernel is self._kernel:
+            raise WrongPlace(
+                "an engine cannot be stopped from a workflow it runs, which it would wait for; "
+                "let the program that started it stop it"
+            )
         async with self._lifecycle:
             kernel, self._kernel = self._kernel, None
             if kernel is not None:

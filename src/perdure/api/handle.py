@@ -98,13 +98,14 @@ class ResultCall(DurableCall[R]):
         return self.target
 
     async def plain(self) -> R:
-        """Just wait."""
+        """Just wait; in a step as patiently as in a body, for a failure would be recorded."""
         target = self._known()
         check_loop(target.kernel)
+        is_patient = self._place is not None
         if self._timeout_s is None:
-            return target.value(await target.settlement())
+            return target.value(await target.settlement(is_patient=is_patient))
         async with asyncio.timeout(self._timeout_s):
-            settlement = await target.settlement()
+            settlement = await target.settlement(is_patient=is_patient)
         return target.value(settlement)
 
     async def perform(self, run: Run) -> R:

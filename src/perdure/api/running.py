@@ -35,7 +35,9 @@ class RunningEngines:
     def only_one_for(self, definition: WorkflowDefinition) -> Kernel:
         """The only running engine that registered the workflow; raises if none or several did."""
         with self._lock:
-            kernels = list(self._kernels)
+            # Whoever ended a loop without stopping its engine left a kernel that runs nothing.
+            kernels = [kernel for kernel in self._kernels if not kernel.loop.is_closed()]
+            self._kernels[:] = kernels
         found = [kernel for kernel in kernels if kernel.registry.find(definition.key) is not None]
         if len(found) > 1:
             raise AmbiguousEngine(

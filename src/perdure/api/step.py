@@ -20,6 +20,7 @@ from perdure.errors import (
     SerializationError,
     StepRetriesExhausted,
     StepTimeout,
+    WaitInterrupted,
 )
 from perdure.logic.durations import Duration, seconds_of
 from perdure.logic.retry import Backoff
@@ -91,6 +92,10 @@ class Step(Generic[P, R]):
         return self if instance is None else functools.partial(self, instance)  # type: ignore[arg-type]
 
 
+NOT_OF_A_STEP = (DatabaseError, WaitInterrupted)
+"""Trouble with a database, or with another engine that stopped, is no outcome of the step."""
+
+
 class StepCall(DurableCall[R]):
     """One call of a step."""
 
@@ -125,7 +130,7 @@ class StepCall(DurableCall[R]):
             value = await self._value(run)
             run.check_signal()
             text, value = codec.encode(value)
-        except DatabaseError:
+        except NOT_OF_A_STEP:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
             return await self._fail(run, started_at_ms, error)
@@ -179,7 +184,7 @@ class StepCall(DurableCall[R]):
             scope = StepScope(run, self.known_id, len(failures) + 1, policy.max_attempts)
             try:
                 return await self._attempt(scope)
-            except DatabaseError:
+            except NOT_OF_A_STEP:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
                 failures.append(error)

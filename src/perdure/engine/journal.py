@@ -200,7 +200,7 @@ class DurableCall(PendingCall[T_co]):
         except asyncio.CancelledError:
             if run.signal is not None:
                 raise run.signal from None
-            run.cancelled_by_foreigner(self.name)
+            run.cancelled_by_foreigner(f"the durable call {self.name!r}")
             raise
         finally:
             run.inflight.discard(self)

@@ -164,9 +164,11 @@ class Kernel:
         at the next start.
         """
         self.stopping = True
-        await self._dispatcher.stop()
-        await self._wind_down()
-        await self._end_everything()
+        try:
+            await self._dispatcher.stop()
+            await self._wind_down()
+        finally:
+            await self._end_everything()
         if self.runner.left_behind:
             log.warning(
                 "%d workflows could not be given back before the stop; they go on when another "
@@ -175,7 +177,7 @@ class Kernel:
             )
 
     async def _wind_down(self) -> None:
-        self.waiter.fail_all(WaitInterrupted)
+        self.waiter.fail_elsewhere(WaitInterrupted)
         give_up_at = self.loop.time() + self.settings.grace_s
         while self.runner.runs and self.loop.time() < give_up_at:
             self.runner.interrupt_waiting()

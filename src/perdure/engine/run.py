@@ -147,15 +147,16 @@ class Run:
         except UndecodableValue as error:
             return self.unreadable(row.step_id, error)
 
-    def cancelled_by_foreigner(self, call_name: str) -> None:
-        """A durable call was cancelled by something that is not recorded: nothing may follow."""
+    def cancelled_by_foreigner(self, what: str) -> BaseException:
+        """Something not recorded cancelled a durable call or the body: nothing may follow."""
         if self.fault is None:
             self.fault = ForeignCancellation(
                 self.workflow_id,
-                f"workflow {self.workflow_id!r}: the durable call {call_name!r} was cancelled by "
-                "something whose decision is not recorded (such as asyncio.timeout, wait_for or "
-                "Task.cancel), so a replay could not follow; give the step a timeout= of its own",
+                f"workflow {self.workflow_id!r}: {what} was cancelled by something whose decision "
+                "is not recorded (such as asyncio.timeout, wait_for or Task.cancel), so a replay "
+                "could not follow; give the step a timeout= of its own",
             )
+        return self.fault
 
     def stop(self, signal: ControlSignal, *, now: bool = False) -> None:
         """End this execution by `signal`: calls that only wait end at once, others at their end.

@@ -336,6 +336,8 @@ def _what_ended(run: Run, error: BaseException | None) -> BaseException | None:
         return run.fault
     task = run.task
     if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0:
+        if not run.kernel.stopping:
+            return run.cancelled_by_foreigner("the body")
         run.signal = RunInterrupted(run.workflow_id)
         return run.signal
     return error

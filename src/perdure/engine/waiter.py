@@ -79,10 +79,18 @@ class Waiter(Loop):
         self._pause_s = FIRST_PAUSE_S
         self.wake()
 
-    def fail_all(self, error: Callable[[WorkflowId], BaseException]) -> None:
-        """End every wait."""
+    def fail_elsewhere(self, error: Callable[[WorkflowId], BaseException]) -> None:
+        """End the waits on workflows that do not run here; those that do may yet end in time."""
         for workflow_id in list(self._waits):
-            self.fail(workflow_id, error(workflow_id))
+            if not self._is_local(workflow_id):
+                self.fail(workflow_id, error(workflow_id))
+
+    def fail_all(self, error: Callable[[WorkflowId], BaseException]) -> None:
+        """End every wait, patient or not: nobody will ask any more."""
+        for workflow_id, waits in self._waits.items():
+            for wait in waits:
+                if not wait.future.done():
+                    wait.future.set_exception(error(workflow_id))
 
     async def turn(self) -> float | None:
         """Ask about every workflow that is waited for and does not run here."""

@@ -9,6 +9,8 @@
 | could not begin: a format not enabled here    | released, after a back-off         | counted     |
 | met a history its code does not match         | released, after a back-off         | counted     |
 | had a durable call cancelled from outside     | released, after a back-off         | counted     |
+| was cancelled itself, by nobody of the engine | released, after a back-off         | counted     |
+| met trouble with a database or another engine | released, after a back-off         | counted     |
 | left by SystemExit or another BaseException   | released, after a back-off         | counted     |
 | left by KeyboardInterrupt                     | released                           | given back  |
 | was interrupted by a shutdown                 | released                           | given back  |
@@ -31,6 +33,7 @@ from perdure.errors import (
     FormatUnavailable,
     RunInterrupted,
     UnexpectedStep,
+    WaitInterrupted,
 )
 from perdure.logic.retry import RELEASED
 
@@ -67,7 +70,13 @@ def ends_process(error: BaseException | None) -> bool:
     return isinstance(error, (KeyboardInterrupt, SystemExit))
 
 
-_NOT_AN_OUTCOME = (UnexpectedStep, ForeignCancellation, FormatUnavailable, DatabaseError)
+_NOT_AN_OUTCOME = (
+    UnexpectedStep,
+    ForeignCancellation,
+    FormatUnavailable,
+    DatabaseError,
+    WaitInterrupted,
+)
 
 
 def release_delay_ms(attempts: int) -> int:

@@ -363,6 +363,53 @@ async def test_values_come_back_decoded_also_on_the_first_run(lab: Lab) -> None:
     ]
 
 
+async def test_a_deeply_nested_value_survives(lab: Lab) -> None:
+    """As argument, step result and workflow result, on the first run and on a replay."""
+    deep: Any = ["bottom"]
+    for level in range(80):
+        deep = {"level": level, "inner": [deep]}
+
+    async def same(value: Any) -> Any:
+        return value
+
+    @workflow(name="digs")
+    async def digs(value: Any) -> Any:
+        return await run_step("same", same, value)
+
+    await lab.start(digs)
+    assert await digs.options(id="w")(deep) == deep
+    await lab.rerun("w")
+    assert await lab.engine.handle("w") == deep
+
+
+async def test_a_failure_looks_the_same_on_the_first_run_and_on_a_replay(lab: Lab) -> None:
+    """Its class, fields, notes and cause, so that no body can decide otherwise by them."""
+    seen: list[list[str]] = []
+
+    @step(name="fails")
+    async def fails() -> None:
+        try:
+            {}["deeper"]
+        except KeyError as error:
+            failure = ValueError("outer", 7)
+            failure.add_note("noted")
+            raise failure from error
+
+    @workflow(name="looks")
+    async def looks() -> None:
+        try:
+            await fails()
+        except ValueError as error:
+            notes = getattr(error, "__notes__", [])
+            seen.append([repr(error), str(notes), type(error.__cause__).__name__])
+
+    await lab.start(looks)
+    await looks.options(id="w")()
+    await lab.rerun("w")
+    assert seen[0] == seen[1]
+    assert seen[0][0] == "ValueError('outer', 7)"
+
+
 async def test_results_that_cannot_be_stored_are_failures_with_their_path(lab: Lab) -> None:
     """Of a step and of a workflow: recorded ERROR, naming where the value is."""
 

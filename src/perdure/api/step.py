@@ -166,10 +166,9 @@ class StepCall(DurableCall[R]):
         )
         if standing is not None:
             return await self.replay(run, standing)
+        # What a replay raises, down to its cause, with the traceback that only this run has.
         recorded = errors.decode(text, PORTABLE_JSON)
-        if type(recorded) is type(error):
-            raise error
-        raise recorded from error
+        raise recorded.with_traceback(error.__traceback__) from recorded.__cause__
 
     def _value(self, run: Run) -> Awaitable[R]:
         step = self._step

@@ -88,6 +88,22 @@ async def test_a_workflow_without_arguments_stores_empty_ones(lab: Lab) -> None:
     assert await lab.output("none") == "null"
 
 
+async def test_the_smallest_row_another_program_may_write_runs(lab: Lab) -> None:
+    """No arguments, no application, no version: who serves the newest version runs it."""
+    await lab.start(nothing)
+    await lab.backdoor.run(
+        "INSERT INTO workflow_status (workflow_uuid, status, name, queue_name, serialization)"
+        " VALUES ('foreign', 'ENQUEUED', 'nothing', '_dbos_internal_queue', 'portable_json')"
+    )
+    row = await lab.until("foreign")
+    assert (row["status"], row["application_name"], row["recovery_attempts"]) == (
+        "SUCCESS",
+        "app",
+        1,
+    )
+    assert row["application_version"] == "app@default"
+
+
 async def test_an_own_error_comes_back_as_itself_with_its_fields(lab: Lab) -> None:
     """An application's error is the same to the one who ran it and to one who reads the row."""
     engine = await lab.start(sell, errors=[OutOfStock])

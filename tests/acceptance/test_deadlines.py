@@ -8,19 +8,13 @@ from typing import Any
 
 import pytest
 
-from perdure import AwaitedWorkflowCancelled, WorkflowState, sleep, step, workflow
+from perdure import AwaitedWorkflowCancelled, WorkflowState, step, workflow
 from perdure.errors import DatabaseUnavailable, InvalidArgument
 from tests.support.engines import Lab
-from tests.support.workflows import child
+from tests.support.workflows import child, naps
 
 SOON = 0.05
 DAY = 86_400
-
-
-@workflow(name="naps")
-async def naps(seconds: float) -> str:
-    await sleep(seconds)
-    return "awake"
 
 
 async def test_a_workflow_past_its_deadline_is_cancelled_durably(lab: Lab) -> None:

@@ -11,14 +11,9 @@ import pytest
 from perdure import run_step, sleep, step, workflow
 from perdure.errors import DatabaseUnavailable, InvalidArgument
 from tests.support.engines import Lab
+from tests.support.workflows import naps
 
 DAY = 86_400
-
-
-@workflow(name="naps")
-async def naps(seconds: float) -> str:
-    await sleep(seconds)
-    return "awake"
 
 
 async def test_a_sleep_waits_and_is_a_row_with_its_instant_of_waking(lab: Lab) -> None:

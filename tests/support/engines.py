@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Any
 
@@ -221,3 +222,8 @@ async def settle(turns: int = 5) -> None:
 def names(history: Iterable[tuple[int, str]]) -> list[str]:
     """The names in a history."""
     return [name for _, name in history]
+
+
+def our_threads() -> set[str]:
+    """The names of the threads that engines and stores of this process run."""
+    return {each.name for each in threading.enumerate() if each.name.startswith("perdure")}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perdure import step, workflow
+from perdure import sleep, step, workflow
 from perdure.api.step import Step
 from perdure.api.workflow import Workflow
 
@@ -24,6 +24,13 @@ async def child(word: str) -> str:
     if word == "fail":
         raise Spoilt("as asked")
     return word.upper()
+
+
+@workflow(name="naps")
+async def naps(seconds: float) -> str:
+    """Sleep that long."""
+    await sleep(seconds)
+    return "awake"
 
 
 def calling(each: Step[[], Any]) -> Workflow[[], Any]:

@@ -1,5 +1,6 @@
 """Durable workflows and durable queues, embedded in your process, on Postgres or SQLite."""
 
+from perdure.api.client import Client
 from perdure.api.concurrency import gather
 from perdure.api.engine import Engine
 from perdure.api.handle import WorkflowHandle
@@ -31,6 +32,7 @@ from perdure.model.workflow import StepRow, WorkflowRow
 __all__ = [
     "AwaitedWorkflowCancelled",
     "CancellationToken",
+    "Client",
     "ConfigurationError",
     "ContextFilter",
     "ControlSignal",

@@ -4,7 +4,7 @@ import asyncio
 import os
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self, TypedDict, TypeVar, Unpack
+from typing import Any, Self, TypedDict, TypeVar, Unpack, overload
 
 from perdure.api.handle import Target, WorkflowHandle
 from perdure.api.management import Workflows
@@ -108,9 +108,13 @@ class Engine:
         """The workflows of the database; raises `NotRunning`."""
         return Workflows(self.kernel.store, self.kernel.retry)
 
+    @overload
+    def handle(self, workflow_id: str) -> WorkflowHandle[Any]: ...
+    @overload
+    def handle(self, workflow_id: str, workflow: Workflow[..., R]) -> WorkflowHandle[R]: ...
     def handle(
-        self, workflow_id: str, workflow: Workflow[..., R] | None = None
-    ) -> WorkflowHandle[R]:
+        self, workflow_id: str, workflow: Workflow[..., Any] | None = None
+    ) -> WorkflowHandle[Any]:
         """A handle for an id, whether or not such a workflow exists yet.
 
         With `workflow` its result is decoded by that function's annotation.

@@ -20,6 +20,9 @@ from statements import Statements
 
 from perdure import Engine, sleep, step, workflow
 
+AT_A_TIME = 200
+"""How many starts are under way at once, so that not their peak is measured but what stays."""
+
 
 @step
 async def record(number: int) -> dict[str, int]:
@@ -107,7 +110,13 @@ async def sleepers(url: str, arguments: dict[str, int]) -> tuple[float, float]:
         await run_many(200, 50, 1)
         memory, before = resident_kib(), time.perf_counter()
         count = arguments["workflows"]
-        await asyncio.gather(*(sleeper.start() for _ in range(count)))
+        places = asyncio.Semaphore(AT_A_TIME)
+
+        async def start() -> None:
+            async with places:
+                await sleeper.start()
+
+        await asyncio.gather(*(start() for _ in range(count)))
         # A benchmark may look: nothing tells when the last of them has begun to wait.
         while sum(run.only_waits for run in engine.kernel.runner.runs.values()) < count:  # noqa: ASYNC110
             await asyncio.sleep(0.01)

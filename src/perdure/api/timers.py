@@ -1,6 +1,7 @@
 """Durable sleep."""
 
 import asyncio
+from collections.abc import Awaitable
 
 import msgspec
 
@@ -43,7 +44,7 @@ class SleepCall(DurableCall[None]):
         if standing is not None:
             await self.replay(run, standing)
         else:
-            await self._wait_until(run, wake_ms)
+            await _rest(run, wake_ms)
 
     async def replay(self, run: Run, row: StepRow) -> None:
         """Wait only for what is left of it."""
@@ -51,12 +52,12 @@ class SleepCall(DurableCall[None]):
             wake_s = msgspec.json.decode(row.output or "", type=float)
         except msgspec.MsgspecError as error:
             raise run.disagree(row.step_id, self.name, row) from error
-        await self._wait_until(run, wake_s * 1000)
+        await _rest(run, wake_s * 1000)
 
-    async def _wait_until(self, run: Run, wake_ms: float) -> None:
-        left_s = run.kernel.time.seconds_until(wake_ms)
-        if left_s > 0:
-            await run.kernel.clock.sleep(left_s)
+
+def _rest(run: Run, wake_ms: float) -> Awaitable[None]:
+    """What is left until that instant. No coroutine of its own: thousands may be waiting."""
+    return run.kernel.clock.sleep(max(run.kernel.time.seconds_until(wake_ms), 0.0))
 
 
 class NoSleep(PendingCall[None]):

@@ -101,8 +101,7 @@ def await_later(run: Run, entry: Entry[Any, Any]) -> None:
     """
     if entry.is_out and entry.future.cancelled() and entry.settled is None:
         entry.settled = asyncio.get_running_loop().create_future()
-        run.unsettled.add(entry.settled)
-        entry.settled.add_done_callback(run.unsettled.discard)
+        run.unsettled.append(entry.settled)
 
 
 def _current_task(name: str, place: Branch) -> asyncio.Task[Any] | None:

@@ -83,7 +83,7 @@ class Run:
         self.fault: BaseException | None = None
         self.fault_raised = False
         self.inflight: set[InFlight] = set()
-        self.unsettled: set[asyncio.Future[None]] = set()
+        self.unsettled: list[asyncio.Future[None]] = []
 
     def check(self) -> None:
         """Raise what ended this execution, as often as it is asked."""

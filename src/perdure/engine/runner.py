@@ -194,7 +194,9 @@ class Runner:
         """Nothing the body began is left unrecorded or still running when its row ends."""
         while run.inflight or run.unsettled:
             drivers = [call.interrupt() for call in tuple(run.inflight)]
-            waits = {*run.unsettled, *(driver for driver in drivers if driver is not None)}
+            waits: set[asyncio.Future[Any]] = {each for each in drivers if each is not None}
+            waits.update(answer for answer in run.unsettled if not answer.done())
+            run.unsettled.clear()
             if not waits:
                 run.inflight.clear()
                 break

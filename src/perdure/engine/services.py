@@ -32,16 +32,16 @@ class Tasks:
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._at_end = self._ended
         self._context = contextvars.copy_context()
 
-    def spawn(
-        self, work: Coroutine[Any, Any, T], name: str | None = None, *, inherit: bool = False
-    ) -> asyncio.Task[T]:
-        """Run `work` as a tracked task; `inherit` gives it the caller's context instead."""
-        context = None if inherit else self._context.copy()
+    def spawn(self, work: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
+        """Run `work` as a tracked task."""
+        context = self._context.copy()
         task = asyncio.get_running_loop().create_task(work, name=name, context=context)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        # One callback and one context for all: thousands of tasks may be waiting.
+        task.add_done_callback(self._at_end, context=self._context)
         return task
 
     def _ended(self, task: asyncio.Task[Any]) -> None:

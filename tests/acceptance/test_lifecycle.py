@@ -44,7 +44,7 @@ async def test_what_code_leaves_open_the_environment_says(
     monkeypatch.setenv("DBOS__APPVERSION", "v9")
     monkeypatch.setenv("DBOS__VMID", "machine-7")
     monkeypatch.setenv("DBOS__APPID", "id-1")
-    assert Engine().config.url == lab.url
+    assert Engine(workflows=[]).config.url == lab.url
     engine = await lab.start(brief, version="v10")
     await brief.options(id="w")()
     row = await lab.status("w")

@@ -7,11 +7,11 @@ from collections import Counter
 
 import pytest
 
-from perdure import Engine, sleep, step, workflow
+from perdure import sleep, step, workflow
 from perdure.errors import WaitInterrupted
 from tests.support.engines import Lab
 from tests.support.held import AT_ITS_END, AT_ONCE, DAY, Held, held_in
-from tests.support.loops import run_apart
+from tests.support.process import ChildProcess
 from tests.support.waiting import eventually
 
 ran: Counter[str] = Counter()
@@ -142,53 +142,32 @@ async def test_a_process_that_is_stopping_claims_nothing_more(shared_lab: Lab) -
     assert await lab.state("w") == "SUCCESS"
 
 
-@pytest.mark.parametrize("stays", [True, False], ids=["in the block", "never stopped"])
+@pytest.mark.parametrize("block", ["in", "out"], ids=["in the block", "never stopped"])
 async def test_a_loop_that_cancels_everything_at_its_end_cancels_no_workflow(
-    shared_lab: Lab, stays: bool
+    shared_lab: Lab, block: str
 ) -> None:
     """As `asyncio.run` does with whatever still runs when the main coroutine ends.
 
-    The process lives on, as a notebook or a test run does, and still lets go of its runs at once.
+    The process lives on, as a notebook or a test run does, and lets go of its runs all the same.
     """
     lab = shared_lab
 
     @workflow(name="works")
-    async def works(word: str) -> str:
-        await mark(word)
-        if word == "sleeps":
-            await sleep(DAY)
-        else:
-            await asyncio.Event().wait()
-        return "never"
+    async def goes_on(word: str) -> str:
+        return f"{await begin(word)} {await mark(word)}"
 
-    async def begin(engine: Engine) -> None:
+    @step(name="begin")
+    async def begin(word: str) -> str:
+        raise AssertionError("it is recorded")
+
+    with ChildProcess("-m", "tests.acceptance.loop_program", lab.url, block) as process:
+        await process.reaches("loop ended")
         for word in ("sleeps", "idles"):
-            await works.options(id=word, engine=engine).start(word)
-        await eventually(lambda: len(ran) == 2)
-        await lab.until_asleep(DAY - 1)
-
-    async def program() -> None:
-        engine = Engine(lab.url, workflows=[works], heartbeat=0.1, clock=lab.clock, grace=0)
-        if stays:
-            async with engine:
-                await begin(engine)
-                raise asyncio.CancelledError
-        await engine.start()
-        await begin(engine)
-
-    ended = await run_apart(program)
-    assert isinstance(ended, asyncio.CancelledError) if stays else ended is None
-    for word in ("sleeps", "idles"):
-        row = await lab.status(word)
-        assert row["status"] in {"PENDING", "ENQUEUED"}
-        assert row["completed_at"] is None
-
-    @workflow(name="works")
-    async def finishes_it(word: str) -> str:
-        return await mark(word)
-
-    engine = await lab.start(finishes_it)
-    for word in ("sleeps", "idles"):
-        await lab.until_attempts(word, 1)
-    assert await engine.handle("idles") == "IDLES"
-    assert ran["idles"] == ran["sleeps"] == 1
+            row = await lab.status(word)
+            assert row["status"] in {"PENDING", "ENQUEUED"}
+            assert row["completed_at"] is None
+        await lab.cut("sleeps", 2)
+        engine = await lab.start(goes_on)
+        for word in ("sleeps", "idles"):
+            assert await engine.handle(word) == f"{word} {word.upper()}"
+        assert process.running

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import sys
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,7 +18,7 @@ from perdure.api import engine as engine_module
 from perdure.api import step as step_module
 from perdure.api import workflow as workflow_module
 from perdure.engine.registry import Decorated, Registry, WorkflowDefinition
-from perdure.errors import NotRegistered, RegistrationError
+from perdure.errors import NotRegistered, RegistrationError, UnserializableValue
 from perdure.model.workflow import WorkflowKey
 from perdure.serialization import Serialization
 
@@ -256,3 +258,55 @@ def test_an_engine_takes_all_that_is_decorated_by_default_and_else_what_is_liste
     with pytest.raises(RegistrationError, match="work"):
         engine_module.Engine("memory:")
     engine_module.Engine("memory:", workflows=[clash.work])
+
+
+@pytest.mark.parametrize("annotated", [False, True], ids=["lambda", "closure"])
+async def test_a_function_made_for_one_step_is_not_kept_alive(annotated: bool) -> None:
+    """A process that makes lambdas for years does not grow by what they hold."""
+
+    class Held:
+        pass
+
+    def made(held: Held) -> Callable[[], Any]:
+        def typed() -> int:
+            return int(held is None)
+
+        return typed if annotated else lambda: int(held is None)
+
+    @workflow(name="calls")
+    async def calls() -> Any:
+        held = Held()
+        references.append(weakref.ref(held))
+        return await run_step("made", made(held))
+
+    references: list[weakref.ref[Held]] = []
+    async with engine_module.Engine("memory:", workflows=[calls], heartbeat=0.1):
+        assert [await calls() for _ in range(3)] == [0, 0, 0]
+        gc.collect()
+        assert [each() for each in references] == [None] * 3
+
+
+async def test_a_function_under_several_names_is_named_as_it_was_called() -> None:
+    """The error of a value that cannot be stored names the step it came from."""
+
+    def typed() -> int:
+        return "no number"  # type: ignore[return-value]
+
+    @workflow(name="calls")
+    async def calls(name: str, fn: str) -> Any:
+        return await run_step(name, typed if fn == "typed" else (lambda: object()))  # noqa: PLW0108
+
+    async with engine_module.Engine("memory:", workflows=[calls], heartbeat=0.1):
+        for name in ("first", "second"):
+            for fn in ("typed", "lambda"):
+                with pytest.raises(UnserializableValue, match=f"result of '{name}'"):
+                    await calls(name, fn)
+
+
+def test_codecs_of_names_made_of_data_are_not_kept_without_end() -> None:
+    known = registry()
+    for number in range(5_000):
+        known.result_codec(lambda: None, f"fetch-{number}")
+        known.result_codec(names, f"fetch-{number}")
+    kept = [len(codecs) for codecs in (known._untyped, *known._results.values())]  # noqa: SLF001
+    assert all(0 < count <= 1_000 for count in kept)

@@ -11,7 +11,7 @@ from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, ov
 from perdure.api.options import refuse_unknown
 from perdure.engine.context import PLACE, StepScope
 from perdure.engine.journal import DurableCall
-from perdure.engine.registry import DECORATED
+from perdure.engine.registry import DECORATED, Registry
 from perdure.engine.run import Run
 from perdure.errors import (
     ConfigurationError,
@@ -26,6 +26,7 @@ from perdure.logic.durations import Duration, seconds_of
 from perdure.logic.retry import Backoff
 from perdure.model.wire import PORTABLE_JSON
 from perdure.model.workflow import StepRow
+from perdure.serialization import ValueCodec
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -82,6 +83,14 @@ class Step(Generic[P, R]):
         self.policy = policy
         self.is_async = inspect.iscoroutinefunction(inspect.unwrap(fn))
         self.is_once = policy.max_attempts == 1
+        self._codec: tuple[Registry, ValueCodec[Any]] | None = None
+
+    def codec_in(self, registry: Registry) -> ValueCodec[Any]:
+        """How results are stored by that engine; the last answer is kept."""
+        kept = self._codec
+        if kept is None or kept[0] is not registry:
+            kept = self._codec = (registry, registry.result_codec(self.fn, self.name))
+        return kept[1]
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "StepCall[R]":
         """Build the call; `await` it in the same place."""
@@ -124,7 +133,7 @@ class StepCall(DurableCall[R]):
     async def perform(self, run: Run) -> R:
         """Run the attempts, record the outcome, return or raise what a replay would."""
         kernel = run.kernel
-        codec = kernel.registry.result_codec(self._step.fn, self.name)
+        codec = self._step.codec_in(kernel.registry)
         started_at_ms = kernel.time.now_ms()
         try:
             value = await self._value(run)
@@ -151,7 +160,7 @@ class StepCall(DurableCall[R]):
             raise run.disagree(row.step_id, f"the step {self.name}", row)
         if row.error is not None:
             raise run.error_of(row)
-        codec = registry.result_codec(self._step.fn, self.name)
+        codec = self._step.codec_in(registry)
         try:
             return cast("R", codec.decode(row.output, row.serialization))
         except SerializationError as error:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from perdure.errors import NotRegistered, RegistrationError
 from perdure.model.workflow import WorkflowKey
@@ -18,6 +19,9 @@ from perdure.serialization import (
 
 MAX_RECOVERY_ATTEMPTS = 100
 """How often a run is begun again after its process died, unless its function says otherwise."""
+
+NAMES_KEPT = 1000
+"""Codecs of one function under different names; a name may be made of data."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,7 +103,10 @@ class Registry:
     serialization: Serialization
     _by_key: dict[WorkflowKey, WorkflowDefinition] = field(default_factory=dict)
     _codecs: dict[Callable[..., Any], WorkflowCodecs] = field(default_factory=dict)
-    _results: dict[Callable[..., Any], ValueCodec[Any]] = field(default_factory=dict)
+    _results: WeakKeyDictionary[Callable[..., Any], dict[str, ValueCodec[Any]]] = field(
+        default_factory=WeakKeyDictionary
+    )
+    _untyped: dict[str, ValueCodec[Any]] = field(default_factory=dict)
 
     def register(self, definitions: Iterable[WorkflowDefinition]) -> None:
         """Add workflows; raises `RegistrationError` when two different ones want one name."""
@@ -154,10 +161,24 @@ class Registry:
         return codecs
 
     def result_codec(self, fn: Callable[..., Any], name: str) -> ValueCodec[Any]:
-        """How the value `fn` returns is stored, by its return annotation; errors call it `name`."""
-        codec = self._results.get(fn)
+        """How the value `fn` returns is stored, by its return annotation; errors call it `name`.
+
+        Functions are made anew all the time (lambdas, closures): none is kept alive by this.
+        """
+        plain = inspect.unwrap(fn)
+        is_annotated = bool(getattr(plain, "__annotations__", True))
+        codecs = self._kept_for(plain) if is_annotated else self._untyped
+        codec = codecs.get(name)
         if codec is None:
-            annotation = annotations_of(fn).get("return", Any)
-            codec = self.serialization.value(annotation, f"result of {name!r}")
-            self._results[fn] = codec
+            if len(codecs) >= NAMES_KEPT:
+                codecs.clear()
+            annotation = annotations_of(fn)["return"] if is_annotated else Any
+            codec = codecs[name] = self.serialization.value(annotation, f"result of {name!r}")
         return codec
+
+    def _kept_for(self, fn: Callable[..., Any]) -> dict[str, ValueCodec[Any]]:
+        try:
+            return self._results.setdefault(getattr(fn, "__func__", fn), {})
+        except TypeError:
+            # Neither hashable nor weakly referable: built each time.
+            return {}

@@ -285,3 +285,36 @@ async def test_the_many_runs_of_a_dead_process_are_taken_up_in_batches(shared_la
     await eventually(all_over)
     assert await last == many
     assert ran["counts"] == many
+
+
+async def test_rows_go_on_in_a_process_of_their_version(shared_lab: Lab) -> None:
+    """Rows of a version wait for it; those of none go to the latest that was registered."""
+    lab = shared_lab
+
+    @workflow(name="counts")
+    async def counts(number: int) -> int:
+        ran["counts"] += 1
+        return number
+
+    old = await lab.start(counts, version="v1")
+    lab.clock.leap(1)
+    new = await lab.start(counts, version="v2")
+    for number in range(12):
+        await counts.options(id=f"w{number}", engine=old)(number)
+    ran.clear()
+    versions = {"v1": old, "v2": new, None: new}
+    expected = {}
+    for number in range(12):
+        version = ("v1", "v2", None)[number % 3]
+        expected[f"w{number}"] = versions[version].executor_id
+        await lab.backdoor.run(
+            "UPDATE workflow_status SET application_version = ? WHERE workflow_uuid = ?",
+            version,
+            f"w{number}",
+        )
+    for workflow_id in expected:
+        await lab.hand_back(workflow_id)
+    for workflow_id, executor_id in expected.items():
+        row = await lab.until(workflow_id)
+        assert (row["executor_id"], row["recovery_attempts"]) == (executor_id, 2)
+    assert ran["counts"] == 12

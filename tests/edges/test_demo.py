@@ -22,6 +22,9 @@ from tests.edges import archives
 from tests.edges.program import perdure
 from tests.support.process import PROJECT, ChildProcess
 
+BIG = 150_000_000
+"""Seconds of work, so that what a test does meanwhile comes well before the end."""
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -231,7 +234,7 @@ def test_an_archive_belongs_to_one_folder(folder: Path, out: Path) -> None:
 def test_a_signal_stops_in_order_and_the_run_goes_on(
     tmp_path: Path, out: Path, number: signal.Signals
 ) -> None:
-    folder = archives.tree(tmp_path / "big", 5, big_bytes=30_000_000)
+    folder = archives.tree(tmp_path / "big", 5, big_bytes=BIG)
     with ChildProcess("-m", "perdure.cli", "demo", folder, "--out", out) as child:
         child.wait_for("archiving 6 files")
         os.kill(child.pid, number)
@@ -253,7 +256,7 @@ def test_a_signal_stops_in_order_and_the_run_goes_on(
 @pytest.mark.timeout(180)
 def test_a_second_process_waits_for_the_first(tmp_path: Path, out: Path) -> None:
     """It joins the run, and takes it over when the first one dies."""
-    folder = archives.tree(tmp_path / "big", 5, big_bytes=30_000_000)
+    folder = archives.tree(tmp_path / "big", 5, big_bytes=BIG)
     command = ("-m", "perdure.cli", "demo", folder, "--out", out)
     with ChildProcess(*command) as first:
         first.wait_for("archiving 6 files")

@@ -7,7 +7,7 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 _PAUSE_S = 0.01
 
 

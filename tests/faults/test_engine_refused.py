@@ -1,4 +1,4 @@
-"""What Postgres refuses a running engine: privileges taken away, locks that outlast a timeout."""
+"""What Postgres refuses a running engine: privileges taken away, long locks, sessions ended."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from perdure import Engine, WorkflowState, sleep, step, workflow
 from perdure.api import engine as engine_module
 from perdure.errors import DatabaseRejected
 from tests.support.database import PostgresDatabase, build_store
+from tests.support.deaths import crash
 from tests.support.engines import Lab, open_lab
 from tests.support.waiting import eventually
 
@@ -197,3 +198,32 @@ async def test_a_lock_that_outlasts_the_statement_timeout_delays_a_run(
     assert (row["status"], row["recovery_attempts"]) == ("SUCCESS", 1)
     assert row["executor_id"] == engine.executor_id
     assert effects == {"one": 1, "two": 1, "three": 1}
+
+
+async def test_sessions_ended_all_through_a_recovery_leave_no_run_behind(
+    postgres_lab: Lab,
+) -> None:
+    """Takeover, claim, history, records: whatever is under way, it is done again and once."""
+    lab, ids = postgres_lab, [f"w{number}" for number in range(30)]
+    doomed = await lab.start(three)
+    for each in ids:
+        await three.options(id=each, engine=doomed).start()
+    await eventually(lambda: effects["two"] == len(ids))
+    await crash(doomed)
+    gates["two"].set()
+    engine = await lab.start(three)
+    waiting = asyncio.ensure_future(asyncio.gather(*(engine.handle(each, three) for each in ids)))
+    ended = 0
+    while not waiting.done():
+        (found,) = await lab.rows(
+            "SELECT count(pg_terminate_backend(pid)) AS n FROM pg_stat_activity"
+            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        ended += found["n"]
+        await asyncio.wait([waiting], timeout=0.05)
+        if ended > 40:
+            break
+    assert await waiting == ["one two three"] * len(ids)
+    rows = await lab.rows("SELECT DISTINCT recovery_attempts AS n FROM workflow_status")
+    assert [row["n"] for row in rows] == [2]
+    assert effects == {"one": 30, "two": 60, "three": 30}

@@ -7,6 +7,7 @@ its DSN to the workers. Where no server can be had, tests that need one fail; th
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,6 +18,10 @@ from hypothesis import settings
 
 from tests.support.postgres import VARIABLE, Databases, PostgresServer
 from tests.support.postgres_binaries import NoPostgres
+
+# A shell starts what runs in its background deaf to Ctrl-C, and children inherit that; tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A shared machine's hiccup is no failure of a property; a gate must give one verdict per commit.
 settings.register_profile("local", deadline=None)

@@ -19,7 +19,7 @@ from hypothesis import settings
 from tests.support.postgres import VARIABLE, Databases, PostgresServer
 from tests.support.postgres_binaries import NoPostgres
 
-# A shell starts what runs in its background deaf to Ctrl-C, and children inherit that; tests send it.
+# A shell starts what runs in its background deaf to Ctrl-C, and children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

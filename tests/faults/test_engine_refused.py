@@ -211,7 +211,8 @@ async def test_sessions_ended_all_through_a_recovery_leave_no_run_behind(
     await eventually(lambda: effects["two"] == len(ids))
     await crash(doomed)
     gates["two"].set()
-    engine = await lab.start(three)
+    # It loses its own sessions, and judges nobody for a lease period after each time.
+    engine = await lab.start(three, lease=0.3)
     waiting = asyncio.ensure_future(asyncio.gather(*(engine.handle(each, three) for each in ids)))
     ended = 0
     while not waiting.done():
@@ -227,3 +228,38 @@ async def test_sessions_ended_all_through_a_recovery_leave_no_run_behind(
     rows = await lab.rows("SELECT DISTINCT recovery_attempts AS n FROM workflow_status")
     assert [row["n"] for row in rows] == [2]
     assert effects == {"one": 30, "two": 60, "three": 30}
+
+
+async def test_the_end_of_a_heartbeat_s_session_takes_nothing_from_a_living_process(
+    postgres_lab: Lab,
+) -> None:
+    """Its lock is free at once, so the session is made anew before others look twice."""
+    lab = postgres_lab
+    living = await lab.start(naps, heartbeat=0.3)
+    await lab.start(naps, heartbeat=0.3)
+    before = living.executor_id
+    await naps.options(id="n", engine=living).start()
+    boot = str(before).rpartition("/")[2]
+
+    async def renewals() -> int:
+        (found,) = await lab.rows(
+            "SELECT COALESCE(sum(renewals), 0) AS n FROM leases WHERE boot_id <> ?", boot
+        )
+        return int(found["n"])
+
+    for phase in range(8):
+        # At another moment between two heartbeats each time.
+        await asyncio.sleep(phase * 0.04)
+        seen = await renewals()
+        ended = await lab.rows(
+            "SELECT pg_terminate_backend(backend_pid) AS ended FROM leases WHERE boot_id = ?", boot
+        )
+        assert ended == [{"ended": True}]
+
+        async def judged_again(seen: int = seen) -> bool:
+            return await renewals() >= seen + 3
+
+        await eventually(judged_again)
+    row = await lab.status("n")
+    assert (row["status"], row["executor_id"], row["recovery_attempts"]) == ("PENDING", before, 1)
+    assert living.executor_id == before

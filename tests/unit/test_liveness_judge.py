@@ -119,3 +119,13 @@ def test_of_several_suspects_each_is_judged_by_itself() -> None:
 def test_the_gap_follows_the_heartbeat_when_leases_are_short() -> None:
     assert Rhythm(1.0, 3.0).gap_s == 3.0
     assert Rhythm(1.0, 30.0).gap_s == 10.0
+
+
+def test_who_was_cut_off_judges_nobody_for_a_lease_period() -> None:
+    """All that lost their sessions with it look dead until they have made them anew."""
+    judge = Judge(RHYTHM)
+    suspect = seen(lock=FREE)
+    judge.consider(beat(suspect), 0.0)
+    judge.distrust(0.5)
+    assert steady(judge, 15.0, suspect, begin_s=1.0) == []
+    assert judge.consider(beat(suspect), 16.0) == [suspect]

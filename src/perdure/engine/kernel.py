@@ -242,6 +242,10 @@ class Kernel:
         )
         self.identity.drop(lease.executor_id)
 
+    def on_link_lost(self, at_s: float) -> None:
+        """The heartbeat lost its connection: what it sees of others means little for a while."""
+        self._takeovers.distrust(at_s)
+
     def on_beat(self, beat: Beat, at_s: float) -> None:
         """A heartbeat was answered."""
         self.time.set(beat.now_ms, at_s)

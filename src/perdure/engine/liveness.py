@@ -27,6 +27,7 @@ from perdure.ports.store.leases import HeartbeatLink
 log = logging.getLogger("perdure")
 
 _LONGEST_GOODBYE_S = 5.0
+_BETWEEN_TRIES_S = 0.1
 
 _WORTH_SAYING = frozenset({1, 10, 100})
 _NOW_AND_THEN = 1000
@@ -56,6 +57,10 @@ class BeatListener(Protocol):
         """This boot was taken for dead; another lease follows."""
         ...
 
+    def on_link_lost(self, at_s: float) -> None:
+        """A heartbeat failed at monotonic `at_s`; its link is made anew."""
+        ...
+
     def on_beat(self, beat: Beat, at_s: float) -> None:
         """A heartbeat was answered; `at_s` is the middle of its round trip, monotonic."""
         ...
@@ -73,7 +78,8 @@ class Heartbeat:
         self._listener = listener
         self._thread: threading.Thread | None = None
         self._thread_loop: asyncio.AbstractEventLoop | None = None
-        self._stopping = asyncio.Event()
+        self._is_stopping = False
+        self._wake = asyncio.Event()
         self._engine_loop: asyncio.AbstractEventLoop | None = None
         self._engine_thread = 0
         self._answered_at_s = 0.0
@@ -105,7 +111,7 @@ class Heartbeat:
         if thread is None:
             return
         if self._thread_loop is not None and not self._thread_loop.is_closed():
-            self._thread_loop.call_soon_threadsafe(self._stopping.set)
+            self._thread_loop.call_soon_threadsafe(self._end)
         # A heartbeat that hangs on a dead network must not hold up a shutdown; the lease runs out.
         await asyncio.get_running_loop().run_in_executor(None, thread.join, _LONGEST_GOODBYE_S)
 
@@ -124,6 +130,7 @@ class Heartbeat:
                 try:
                     if link is None:
                         link = self._store.heartbeat_link()
+                        link.when_lost(self._wake.set)
                         await self._open(link, lease, first)
                     await self._beat(link, lease)
                     self._failures = 0
@@ -136,10 +143,9 @@ class Heartbeat:
                 except Exception as error:
                     if not first.done():
                         raise
-                    self._say_failed(error)
+                    await self._note_failure(error)
                     await _close(link)
                     link = None
-                    await self._pause(0.1)
                     continue
                 await self._pause(self._pulse.rhythm.heartbeat_s)
                 if self._loop_is_stalled():
@@ -152,16 +158,23 @@ class Heartbeat:
     def _is_wanted(self) -> bool:
         """Until the engine stops, or its loop is closed without that: nothing can run there."""
         loop = self._engine_loop
-        return not self._stopping.is_set() and loop is not None and not loop.is_closed()
+        return not self._is_stopping and loop is not None and not loop.is_closed()
 
-    def _say_failed(self, error: Exception) -> None:
-        """It is tried again ten times a second, so only the first of many are worth a line."""
+    def _end(self) -> None:
+        self._is_stopping = True
+        self._wake.set()
+
+    async def _note_failure(self, error: Exception) -> None:
+        """Tried again at once, then ten times a second; only the first of many are worth a line."""
         self._failures += 1
+        self._post(self._listener.on_link_lost, self._clock.monotonic())
         if self._failures in _WORTH_SAYING or self._failures % _NOW_AND_THEN == 0:
             is_fault = not isinstance(error, DatabaseError)
             log.warning(
                 "heartbeat: %s (try %d); reconnecting", error, self._failures, exc_info=is_fault
             )
+        if self._failures > 1:
+            await self._pause(_BETWEEN_TRIES_S)
 
     def _new_lease(self) -> NewLease:
         boot = self._pulse.boot_id()
@@ -186,9 +199,13 @@ class Heartbeat:
         self._post(self._listener.on_beat, beat, (asked_at_s + answered_at_s) / 2)
 
     async def _pause(self, seconds: float) -> None:
+        """Wait that long, or until the engine stops or the link is lost."""
+        self._wake.clear()
+        if self._is_stopping:
+            return
         try:
             async with asyncio.timeout(seconds):
-                await self._stopping.wait()
+                await self._wake.wait()
         except TimeoutError:
             return
 

@@ -51,6 +51,10 @@ class Takeovers(Loop):
             self._dead = dead
             self.wake()
 
+    def distrust(self, at_s: float) -> None:
+        """This process lost its way to the database: it judges nobody for a while."""
+        self._judge.distrust(at_s)
+
     async def turn(self) -> float | None:
         """Take over whatever the last heartbeat showed to be dead."""
         dead, self._dead = self._dead, []

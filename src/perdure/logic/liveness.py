@@ -24,9 +24,10 @@ class Judge:
     """Decides which suspects are dead. One per process start; fed with each heartbeat.
 
     An outage, a suspend or a failover stops everybody's renewals, so after a gap in its own a
-    process judges nobody for one lease period. An overdue lease convicts only when this process
-    has renewed without a gap for a whole lease period; a free lock or a missing lease convicts
-    when it is seen on two heartbeats in a row with no renewal between.
+    process judges nobody for one lease period, nor after it lost its own way to the database. An
+    overdue lease convicts only when this process has renewed without a gap for a whole lease
+    period; a free lock or a missing lease convicts when it is seen on two heartbeats in a row with
+    no renewal between.
     """
 
     rhythm: Rhythm
@@ -34,6 +35,11 @@ class Judge:
     _steady_since_s: float | None = None
     _quiet_until_s: float = 0.0
     _watched: dict[BootId, int] = field(default_factory=dict)
+
+    def distrust(self, at_s: float) -> None:
+        """This process was cut off, so others may have been: their free locks say nothing yet."""
+        self._quiet_until_s = at_s + self.rhythm.lease_s
+        self._steady_since_s = None
 
     def consider(self, beat: Beat, at_s: float) -> list[LeaseSeen]:
         """The suspects of this heartbeat, made at monotonic `at_s`, that are dead."""

@@ -1,5 +1,6 @@
 """Leases: how a process shows that it lives, and how its runs are taken when it does not."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from perdure.model.ids import BootId
@@ -19,6 +20,14 @@ class HeartbeatLink(Protocol):
 
         Without the lock (a pooler, no permission, a file system without locks) the lease alone
         counts. Raises `LeaseLost` if this boot's lease was taken: the boot must take a new id.
+        """
+        ...
+
+    def when_lost(self, callback: Callable[[], None]) -> None:
+        """Have `callback` called, in this link's loop, whenever its connection is found broken.
+
+        Said before `open`. The lock is free from that moment on, so the link must be made anew
+        before others look twice. A link that cannot break by itself never calls.
         """
         ...
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from perdure.errors import DatabaseRejected, DatabaseUnavailable, LeaseLost
@@ -35,8 +35,13 @@ class PostgresHeartbeatLink:
         self._queries = access.database.queries
         self._opened = opened
         self._connection: Connection | None = None
+        self._callback: Callable[[], None] | None = None
         self._deadline_s = 0.0
         self._page = _FIRST_PAGE
+
+    def when_lost(self, callback: Callable[[], None]) -> None:
+        """See `HeartbeatLink.when_lost`."""
+        self._callback = callback
 
     async def open(self, lease: NewLease) -> bool:
         """See `HeartbeatLink.open`."""
@@ -44,6 +49,8 @@ class PostgresHeartbeatLink:
         self._deadline_s = lease.period_ms / 1000 / _DEADLINES_PER_PERIOD
         with TRANSLATING:
             self._connection = await self._database.connect_beating(self._deadline_s)
+        if self._callback is not None:
+            self._connection.add_termination_listener(self._on_terminated)
         known = lease.boot_id in self._opened
         opened = await self._fetch(
             "open_lease",
@@ -108,6 +115,10 @@ class PostgresHeartbeatLink:
         connection, self._connection = self._connection, None
         if connection is not None:
             await close_quietly(connection)
+
+    def _on_terminated(self, _: object) -> None:
+        if self._callback is not None:
+            self._callback()
 
     async def _fetch(self, query: str, *arguments: object) -> list[Record]:
         async with self._deadline() as connection:

@@ -7,6 +7,8 @@ lock is free its holder has ended, so its `renewals` stand still; a process that
 before its time runs out, and the count then differs from what a judge saw.
 """
 
+from collections.abc import Callable
+
 from perdure.errors import DatabaseConflict, DatabaseUnavailable, LeaseLost
 from perdure.model.ids import BootId
 from perdure.model.lease import Beat, NewLease
@@ -38,6 +40,9 @@ class SqliteHeartbeatLink:
         self._lock: liveness.LivenessLock | None = None
         self._renewed_ms = 0
         self._seen: tuple[object, Surroundings] | None = None
+
+    def when_lost(self, callback: Callable[[], None]) -> None:
+        """See `HeartbeatLink.when_lost`; nothing is between us and a file."""
 
     async def open(self, lease: NewLease) -> bool:
         """See `HeartbeatLink.open`."""

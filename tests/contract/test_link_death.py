@@ -1,5 +1,6 @@
 """Liveness locks of links cut off, of processes killed, of servers restarted."""
 
+import asyncio
 import sys
 
 import pytest
@@ -76,6 +77,22 @@ async def test_a_link_whose_connection_was_cut_says_so(site: Site, me: Process) 
     assert (await other.beat()).held
     assert (await me.store.take_over(seen, 10)).refused
     assert kinds(await other.store.record([rows.checkpoint(run)])) == [AnswerKind.WRITTEN]
+    await other.link.close()
+
+
+@on_postgres
+async def test_a_link_calls_back_when_its_connection_breaks(site: Site, me: Process) -> None:
+    """“Have `callback` called, in this link's loop, whenever its connection is found broken”."""
+    other, broken = await site.process(), asyncio.Event()
+    await other.link.close()
+    other.link = other.store.heartbeat_link()
+    other.link.when_lost(broken.set)
+    await other.link.open(other.lease)
+    await other.beat()
+    assert not broken.is_set()
+    await _cut_locks(site)
+    async with asyncio.timeout(20):
+        await broken.wait()
     await other.link.close()
 
 

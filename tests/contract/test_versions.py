@@ -78,10 +78,12 @@ async def test_any_text_is_a_version(site: Site, me: Process, name: str) -> None
 
 
 async def test_many_processes_register_one_version_once(site: Site, me: Process) -> None:
-    """“Claim an unclaimed row of that name, else insert it”: at once, by eight callers."""
-    stores = [me.store, *[await site.store() for _ in range(3)]]
-    await asyncio.gather(*(store.register_version("v1") for store in stores * 2))
-    assert [row["version_name"] for row in await versions(site)] == ["v1"]
+    """“Claim an unclaimed row of that name, else insert it”: at once, and again and again."""
+    stores = [me.store, *[await site.store() for _ in range(5)]]
+    names = [f"v{number}" for number in range(60)]
+    for name in names:
+        await asyncio.gather(*(store.register_version(name) for store in stores))
+    assert sorted(row["version_name"] for row in await versions(site)) == sorted(names)
 
 
 async def test_two_applications_race_for_one_name(site: Site, me: Process) -> None:

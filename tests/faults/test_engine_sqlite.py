@@ -201,3 +201,22 @@ def damaged(path: Path) -> bool:
         return True
     finally:
         connection.close()
+
+
+async def test_an_engine_that_starts_while_others_have_the_file_alone_waits(
+    file_lab: Lab, gated: Gated
+) -> None:
+    """As who leaves a file last does for a moment, and who opens it after a crash."""
+    lab = file_lab
+    holder = connect_file(str(path_of(lab)))
+    try:
+        holder.execute("PRAGMA locking_mode=EXCLUSIVE")
+        holder.execute("UPDATE workflow_status SET name = name")
+        starting = asyncio.ensure_future(lab.start(gated.workflow, migrate=False))
+        await asyncio.wait([starting], timeout=0.3)
+        assert not starting.done()
+    finally:
+        holder.close()
+    await starting
+    gated.go.set()
+    assert await gated.workflow() == "onetwothree"

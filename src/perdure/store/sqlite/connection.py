@@ -90,7 +90,8 @@ def connect_file(
             cached_statements=_CACHED_STATEMENTS,
         )
         try:
-            _require_database(driver, path)
+            # Who leaves a file last has it alone for a moment.
+            patiently(lambda: _require_database(driver, path), time.sleep, settings.busy_timeout_s)
             if create:
                 patiently(lambda: _use_wal(driver), time.sleep, settings.busy_timeout_s)
             driver.execute(f"PRAGMA synchronous={settings.synchronous}")

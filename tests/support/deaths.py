@@ -15,6 +15,7 @@ async def crash(engine: Engine) -> None:
     kernel = engine.kernel
     # A stop would say goodbye to its runs first; what follows that goodbye is a death.
     engine._kernel = None  # noqa: SLF001
+    kernel.stopping = True
     RUNNING.remove(kernel)
     await kernel._end_everything()  # noqa: SLF001
     await kernel.store.close()

@@ -16,7 +16,12 @@ from tests.support.database_fixtures import (
     sqlite_template,
 )
 from tests.support.engines import Lab, open_lab, shared_lab
-from tests.support.reference import dbos_python, typescript_sdk
+from tests.support.reference import (
+    NO_DBOS_FILES,
+    dbos_python,
+    dbos_writes_files,
+    typescript_sdk,
+)
 from tests.support.reference_client import DbosClient
 
 __all__ = [
@@ -45,6 +50,15 @@ def dbos_process(dbos_python: Path) -> Iterator[DbosClient]:
     client = DbosClient(dbos_python)
     yield client
     client.close()
+
+
+@pytest.fixture
+def dbos_can_write(request: pytest.FixtureRequest) -> None:
+    """Skips what `dbos` itself cannot do."""
+    asked = {"dbos", "dbos_python"}.intersection(request.fixturenames)
+    lab: Lab | None = request.getfixturevalue("shared_lab") if asked else None
+    if lab is not None and lab.kind == "sqlite" and not dbos_writes_files:
+        pytest.skip(NO_DBOS_FILES)
 
 
 class Dbos:

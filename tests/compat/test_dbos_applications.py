@@ -15,6 +15,8 @@ from tests.support.engines import Lab
 from tests.support.process import ChildProcess
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("dbos_can_write")
+
 DAY = 86_400
 PROGRAM = Path(__file__).parents[1] / "support" / "reference_programs" / "dbos_application.py"
 

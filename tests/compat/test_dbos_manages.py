@@ -15,6 +15,8 @@ from tests.compat.conftest import Dbos
 from tests.support.engines import Lab
 from tests.support.waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("dbos_can_write")
+
 DAY = 86_400
 
 ran: Counter[str] = Counter()

@@ -3,7 +3,8 @@
 PerdureError
 ├── ConfigurationError            a setting or decorator argument that cannot work
 │   ├── RegistrationError         two functions under one name, or a function that cannot be one
-│   └── VersionOwnedByAnother     the version name belongs to another application
+│   ├── VersionOwnedByAnother     the version name belongs to another application
+│   └── QueueOwnedByAnother       the queue name belongs to another application
 ├── UsageError                    a call in a place or form where it cannot work
 │   ├── NotRunning                no engine runs here for this call
 │   ├── AmbiguousEngine           several running engines registered the function
@@ -12,6 +13,8 @@ PerdureError
 │   ├── BuiltElsewhere            a call built in one place and awaited in another
 │   ├── UnscopedTask              a durable call in a task that no scope started
 │   ├── CallSpent                 a durable call awaited twice
+│   ├── UnknownQueue              no queue of that name is registered
+│   ├── UnknownVersion            no version of that name is registered for the application
 │   └── InvalidArgument           an argument out of its range
 ├── SerializationError            a value that cannot be stored, or text that cannot be read
 │   ├── UnserializableValue
@@ -77,6 +80,18 @@ class VersionOwnedByAnother(ConfigurationError):
         self.holder = holder
 
 
+class QueueOwnedByAnother(ConfigurationError):
+    """The queue is registered by another application on this database."""
+
+    def __init__(self, queue: str, holder: str) -> None:
+        super().__init__(
+            f"queue {queue!r} is registered by application {holder!r} on this database; queue "
+            "names are global: choose another"
+        )
+        self.queue = queue
+        self.holder = holder
+
+
 class UsageError(PerdureError):
     """A call in a place, or with arguments, with which it cannot work. Nothing was written."""
 
@@ -107,6 +122,32 @@ class UnscopedTask(UsageError):
 
 class CallSpent(UsageError):
     """A durable call was awaited a second time."""
+
+
+class UnknownQueue(UsageError):
+    """No queue of that name is registered for this application."""
+
+    def __init__(self, queue: str, known: Sequence[str]) -> None:
+        registered = ", ".join(known) if known else "none"
+        super().__init__(
+            f"no queue {queue!r} is registered (registered: {registered}); declare it with "
+            "Engine(queues=[...]) or register it with engine.queues.register(...). "
+            "allow_unknown_queue=True enqueues for a process that registers it later"
+        )
+        self.queue = queue
+
+
+class UnknownVersion(UsageError):
+    """No version of that name is registered for the application: nobody would run the workflow."""
+
+    def __init__(self, version: str, application: str) -> None:
+        super().__init__(
+            f"application {application!r} has no version {version!r} on this database, so that "
+            "nobody would run the workflow; a version is registered when an engine of it starts. "
+            "allow_unknown_version=True enqueues for an engine that starts later"
+        )
+        self.version = version
+        self.application = application
 
 
 class InvalidArgument(UsageError):

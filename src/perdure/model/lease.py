@@ -20,12 +20,34 @@ class LockState(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class Serves:
+    """What a process can run: of which version, from which queues (None: from all), and which
+    functions, by their keys as texts."""
+
+    version: str
+    queues: tuple[str, ...] | None
+    functions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class NewLease:
     """What a process writes before the first row it owns."""
 
     boot_id: BootId
     executor_id: ExecutorId
     period_ms: int
+    serves: Serves
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessSeen:
+    """A process whose lease stands, was not taken and has not run out.
+
+    `serves` is None where the lease does not say.
+    """
+
+    executor_id: ExecutorId
+    serves: Serves | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +72,18 @@ class Beat:
     """The answer of one heartbeat statement.
 
     `held` False: somebody took this boot's lease, or it is gone; the boot id is dead.
-    `now_ms` is the database's clock (offset included) at the statement. `ready` says that a
-    claimable row waits in a queue this process serves; `next_due_ms` is the earliest
-    `delay_until` of a DELAYED row, if any.
+    `now_ms` is the database's clock (offset included) at the statement. `ready` names the queues
+    asked about in which a claimable row waits; `next_at_ms` is when a sweep has something to do
+    next. `queues` is a digest of every registered queue of this application or of none: the same
+    one twice means that nothing about them changed.
     """
 
     held: bool
     now_ms: int
     suspects: tuple[LeaseSeen, ...]
-    ready: bool
-    next_due_ms: int | None
+    ready: tuple[str, ...]
+    next_at_ms: int | None
+    queues: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,9 @@ FOREIGN_INTERNAL_QUEUE = "_dbos_internal_queue"
 
 INTERNAL_QUEUES = (INTERNAL_QUEUE, FOREIGN_INTERNAL_QUEUE)
 
+RESERVED_PREFIXES = ("_dbos_", "_perdure_")
+"""What names of queues may not begin with."""
+
 PORTABLE_JSON = "portable_json"
 PY_PICKLE = "py_pickle"
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from perdure.model.ids import ExecutorId, OwnerToken, StepId, WorkflowId
+from perdure.model.queue import Load, QueueTurn
 from perdure.model.status import WorkflowState
 
 
@@ -146,20 +147,48 @@ class Outcome(NamedTuple):
     attempts: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRequest:
-    """What one process can start now.
+class QueueShare(NamedTuple):
+    """A queue to claim from, and how many to take from it at most."""
 
-    `keys` are the functions it registered; rows of other functions are left alone. `token` is
-    the owner token every row of this claim gets. A row is eligible if its application is this
-    one or none, and its version is `version`, or none when `version` is the latest registered.
+    queue_name: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Claimant:
+    """Who claims, and what it can run.
+
+    `keys` are the functions the process registered; rows of other functions are left alone. `token`
+    is the owner token every row of the claim gets. A row is eligible if its application is this one
+    or none, and its version is `version`, or none when `version` is the latest registered.
     """
 
-    queues: tuple[str, ...]
-    keys: tuple[WorkflowKey, ...]
     executor_id: ExecutorId
+    keys: tuple[WorkflowKey, ...]
     version: str
     token: OwnerToken
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """What one process can start now from queues without limits that the fleet shares.
+
+    A queue is named once.
+    """
+
+    claimant: Claimant
+    shares: tuple[QueueShare, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRequest:
+    """What one process can start now from queues with limits that the fleet shares.
+
+    At most `limit` of each queue and of all together; a queue is named once.
+    """
+
+    claimant: Claimant
+    loads: tuple[Load, ...]
     limit: int
 
 
@@ -183,6 +212,14 @@ class ClaimedRun:
     deadline_left_ms: int | None
     parent_workflow_id: WorkflowId | None
     created_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class SharedClaim:
+    """What was claimed, and what was found in each queue, in the order of the request."""
+
+    runs: tuple[ClaimedRun, ...]
+    turns: tuple[QueueTurn, ...]
 
 
 @dataclass(frozen=True, slots=True)

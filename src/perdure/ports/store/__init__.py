@@ -8,20 +8,37 @@ engine's business, never a store's. Every statement has a deadline.
 
 from typing import Protocol
 
+from perdure.ports.store.claims import ClaimStore
+from perdure.ports.store.hints import HintStore
 from perdure.ports.store.leases import LeaseStore
 from perdure.ports.store.lifecycle import StoreLifecycle
+from perdure.ports.store.queues import QueueStore
 from perdure.ports.store.reads import ReadStore
 from perdure.ports.store.runs import RunStore
 from perdure.ports.store.steps import StepStore
 from perdure.ports.store.versions import VersionStore
 
 
-class Store(StoreLifecycle, RunStore, StepStore, LeaseStore, ReadStore, VersionStore, Protocol):
+class Store(
+    StoreLifecycle,
+    RunStore,
+    ClaimStore,
+    QueueStore,
+    StepStore,
+    LeaseStore,
+    HintStore,
+    ReadStore,
+    VersionStore,
+    Protocol,
+):
     """A system database as the engine sees it."""
 
 
 __all__ = [
+    "ClaimStore",
+    "HintStore",
     "LeaseStore",
+    "QueueStore",
     "ReadStore",
     "RunStore",
     "StepStore",

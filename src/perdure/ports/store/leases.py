@@ -18,6 +18,8 @@ class HeartbeatLink(Protocol):
     async def open(self, lease: NewLease) -> bool:
         """Insert or refresh the lease row and take the liveness lock; says whether it is held.
 
+        The row also says what the process serves.
+
         Without the lock (a pooler, no permission, a file system without locks) the lease alone
         counts. Raises `LeaseLost` if this boot's lease was taken: the boot must take a new id.
         """
@@ -31,10 +33,22 @@ class HeartbeatLink(Protocol):
         """
         ...
 
+    def listen(self, callback: Callable[[str], None]) -> None:
+        """Have `callback` called, in this link's loop, with every hint that is announced.
+
+        Said before `open`. A link that cannot listen never calls; hints sent while it was not
+        connected are lost, so whoever opened it looks at everything once.
+        """
+        ...
+
     async def beat(
-        self, lease: NewLease, queues: tuple[str, ...], keys: tuple[WorkflowKey, ...], version: str
+        self, lease: NewLease, queues: tuple[str, ...], keys: tuple[WorkflowKey, ...]
     ) -> Beat:
-        """Renew the lease and look around, in one statement."""
+        """Renew the lease and look around, in one statement.
+
+        Asks which of `queues` hold a row that a process with these functions and the version that
+        the lease serves could claim, were there no limits.
+        """
         ...
 
     async def close(self) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from perdure.model.circumstances import Circumstances
 from perdure.model.ids import WorkflowId
 from perdure.model.workflow import Outcome, WorkflowFilter, WorkflowRow
 
@@ -25,6 +26,16 @@ class ReadStore(Protocol):
 
     async def list_workflows(self, wanted: WorkflowFilter) -> list[WorkflowRow]:
         """The rows matching the filter, in its order, at most its limit."""
+        ...
+
+    async def circumstances(self, workflow_id: WorkflowId) -> Circumstances | None:
+        """All that decides when a workflow runs, read at one moment; None if there is no such row.
+
+        Processes and counts are of the row's application (this one where it has none). Counts of
+        PENDING rows are by executor, the largest first; usage and executors of the partition are
+        those of the row's partition key. `ahead` counts ENQUEUED rows of the queue that come before
+        it, up to 1,000.
+        """
         ...
 
     async def now_ms(self) -> int:

@@ -1,4 +1,4 @@
-"""The life of a run: start, claim, finish, release. The hot methods take batches."""
+"""The life of a run: start, finish, release, cancel. The hot methods take batches."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -6,9 +6,6 @@ from typing import Protocol
 from perdure.model.answer import Answer
 from perdure.model.ids import ExecutorId, WorkflowId
 from perdure.model.workflow import (
-    ClaimedRun,
-    ClaimRequest,
-    Fence,
     Finish,
     Outcome,
     Release,
@@ -60,31 +57,10 @@ class RunStore(Protocol):
         """
         ...
 
-    async def claim(self, request: ClaimRequest) -> list[ClaimedRun]:
-        """Take up to `limit` ENQUEUED rows of the request's queues, and return them.
-
-        Order: priority, then creation, then id. Rows locked by others are skipped. Sets state
-        PENDING, owner = `token`, executor, version, application, start time, `rate_limited` false,
-        attempts + 1, `updated_at`, and the deadline (kept if set, else database clock + timeout).
-        DELAYED rows of these queues that are due are moved to ENQUEUED first. Holds the lease's
-        key-share lock as `start` does; raises `LeaseLost` and claims nothing if it is gone.
-        Repeating a call with the same token after an unknown outcome also returns the rows the
-        first try claimed (PENDING rows bearing the token).
-        """
-        ...
-
     async def cancel(self, ids: Sequence[WorkflowId]) -> list[WorkflowId]:
         """Make every given row that is not SUCCESS or ERROR CANCELLED; return the ids changed.
 
         Clears owner, queue name, deduplication id and start time; sets `completed_at` and
         `updated_at`. Needs no ownership: it takes it away. Waits for row locks, in id order.
         """
-        ...
-
-    async def lost(self, fences: Sequence[Fence]) -> list[WorkflowId]:
-        """Of these executions, the ones whose row is no longer PENDING under their owner token."""
-        ...
-
-    async def owned(self, executor_id: ExecutorId) -> list[Fence]:
-        """Every PENDING row of this executor with its owner token (rows without one left out)."""
         ...

@@ -12,3 +12,7 @@ class VersionStore(Protocol):
         Raises `VersionOwnedByAnother` naming the holder if another application owns the name.
         """
         ...
+
+    async def versions(self) -> list[str]:
+        """The registered versions of this application or of none, the latest first."""
+        ...

@@ -12,6 +12,7 @@ from perdure.errors import ConfigurationError, DatabaseUnavailable
 from perdure.model.ids import BOOT_PREFIX
 from perdure.ports.clock import Clock
 from perdure.store.identifiers import own_schema, quote_identifier
+from perdure.store.postgres import inherited
 from perdure.store.postgres.failures import Trouble
 from perdure.store.postgres.lanes import Connection, Lane, Pool, Record, Transaction
 from perdure.store.postgres.settings import PostgresSettings
@@ -140,7 +141,7 @@ class Database:
     async def _connect(self, url: str, session: Mapping[str, str] | None) -> Connection:
         """Connect; `session` is None where sessions are shared and cannot be set up."""
         try:
-            return await asyncpg.connect(
+            connection = await asyncpg.connect(
                 url,
                 timeout=self.settings.connect_timeout_s,
                 # Behind a pooler the next statement may go to a session that knows none prepared.
@@ -153,6 +154,8 @@ class Database:
             raise ConfigurationError(f"the database's URL cannot work: {error}") from error
         except Trouble as error:
             raise _unreachable(error) from error
+        inherited.note(connection)
+        return connection
 
 
 def _session(statement_timeout_s: float) -> dict[str, str]:

@@ -151,13 +151,17 @@ async def test_locked_rows_are_skipped_by_a_claim(site: Site, me: Process) -> No
     assert [run.workflow_id for run in await me.claim()] == [first.workflow_id]
 
 
-async def test_a_locked_due_row_does_not_delay_a_claim(site: Site, me: Process) -> None:
-    """“Rows locked by others are skipped”: also those that are due."""
-    due, waiting = await me.waiting(delay_ms=1), await me.waiting()
+async def test_locked_rows_are_skipped_by_a_sweep(site: Site, me: Process) -> None:
+    """“Move what is due and end what is overdue, in one transaction; rows locked are skipped”."""
+    locked, due = await me.waiting(delay_ms=1), await me.waiting(delay_ms=2)
+    late, overdue = await me.waiting(deadline_ms=1), await me.waiting(deadline_ms=2)
     site.clock.advance(1000)
-    async with held(site, due.workflow_id):
-        assert [run.workflow_id for run in await me.claim()] == [waiting.workflow_id]
-    assert [run.workflow_id for run in await me.claim()] == [due.workflow_id]
+    async with held(site, locked.workflow_id), held(site, late.workflow_id):
+        swept = await me.sweep()
+        assert (swept.moved, swept.expired) == (1, (overdue.workflow_id,))
+        assert (await site.status(due.workflow_id))["status"] == "ENQUEUED"
+    again = await me.sweep()
+    assert (again.moved, again.expired) == (1, (late.workflow_id,))
 
 
 async def test_a_locked_row_does_not_stop_a_takeover(site: Site, me: Process) -> None:

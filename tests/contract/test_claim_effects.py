@@ -1,4 +1,4 @@
-"""`RunStore.claim`: what it writes into a row, and what it returns about it."""
+"""`ClaimStore.claim`: what it writes into a row, and what it returns about it."""
 
 import pytest
 
@@ -79,7 +79,7 @@ async def test_a_claim_returns_all_that_running_needs(site: Site, me: Process) -
 
 
 async def test_all_rows_of_a_claim_share_its_token(me: Process) -> None:
-    """“`token` is the owner token every row of this claim gets”."""
+    """“`token` is the owner token every row of the claim gets”."""
     await me.start(*[rows.enqueued() for _ in range(20)])
     mine = rows.token()
     assert {run.owner for run in await me.claim(token=mine)} == {mine}

@@ -1,4 +1,4 @@
-"""`RunStore.claim`: which rows it may take."""
+"""`ClaimStore.claim`: which rows it may take."""
 
 import pytest
 
@@ -15,7 +15,7 @@ def ids(claimed: list[ClaimedRun]) -> set[WorkflowId]:
 
 
 async def test_only_rows_of_the_requested_queues(me: Process) -> None:
-    """“Take up to `limit` ENQUEUED rows of the request's queues”."""
+    """“Take ENQUEUED rows, of each of the request's queues”."""
     a, b = await me.waiting(queue_name="a"), await me.waiting(queue_name="b")
     await me.waiting(queue_name="c")
     claimed = await me.claim(queues=("a", "b"))
@@ -36,13 +36,13 @@ async def test_no_queues_or_no_keys_claim_nothing(me: Process) -> None:
     ["PENDING", "SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED", "ODD", None],
 )
 async def test_only_enqueued_rows(site: Site, me: Process, status: str | None) -> None:
-    """“Take up to `limit` ENQUEUED rows”."""
+    """“Take ENQUEUED rows”."""
     await site.foreign(status=status)
     assert await me.claim() == []
 
 
 async def test_only_registered_functions(site: Site, me: Process) -> None:
-    """“`keys` are the functions it registered; rows of other functions are left alone”."""
+    """“`keys` are the functions the process registered; rows of other functions are left alone”."""
     plain = await me.waiting(name="f")
     classy = await me.waiting(name="f", class_name="C")
     configured = await me.waiting(name="f", class_name="C", config_name="x")
@@ -58,7 +58,7 @@ async def test_only_registered_functions(site: Site, me: Process) -> None:
 
 
 async def test_parts_of_different_keys_are_not_mixed(me: Process) -> None:
-    """“`keys` are the functions it registered”: each is a whole, not three lists."""
+    """“`keys` are the functions the process registered”: each is a whole, not three lists."""
     await me.waiting(name="f", class_name="D")
     await me.waiting(name="g", class_name="C")
     assert await me.claim(keys=(WorkflowKey("f", "C"), WorkflowKey("g", "D"))) == []
@@ -130,10 +130,8 @@ async def test_an_unclaimed_version_can_be_the_latest(site: Site, me: Process) -
 async def test_rows_of_another_application_are_never_taken(site: Site, me: Process) -> None:
     """“A row is eligible if its application is this one or none”."""
     theirs = await site.foreign(application_name="other")
-    late = await site.foreign(application_name="other", status="DELAYED", delay_until_epoch_ms=1)
     assert await me.claim() == []
     assert (await site.status(theirs))["status"] == "ENQUEUED"
-    assert (await site.status(late))["status"] == "DELAYED"
 
 
 async def test_an_unclaimed_row_is_adopted(site: Site, me: Process) -> None:
@@ -146,57 +144,18 @@ async def test_an_unclaimed_row_is_adopted(site: Site, me: Process) -> None:
 
 
 async def test_a_row_with_a_partition_key_is_eligible(me: Process) -> None:
-    """“ENQUEUED rows of the request's queues”: a partition key changes nothing here."""
+    """“Take ENQUEUED rows, of each of the request's queues”: a partition key changes nothing."""
     await me.waiting(partition_key="tenant")
     (run,) = await me.claim()
     assert run.partition_key == "tenant"
 
 
-async def test_a_delayed_row_is_taken_when_it_is_due(site: Site, me: Process) -> None:
-    """“DELAYED rows of these queues that are due are moved to ENQUEUED first”."""
-    early = await me.waiting(delay_ms=10_000)
-    late = await me.waiting(delay_ms=50_000)
+async def test_a_delayed_row_is_left_alone_however_due(site: Site, me: Process) -> None:
+    """“Take ENQUEUED rows”: what is due a sweep moves, and no claim."""
+    delayed = await me.waiting(delay_ms=1)
+    site.clock.advance(1000)
     assert await me.claim() == []
-    site.clock.advance(10_001)
-    assert ids(await me.claim()) == {early.workflow_id}
-    assert (await site.status(late.workflow_id))["status"] == "DELAYED"
-    row = await site.status(early.workflow_id)
-    assert (row["status"], row["recovery_attempts"]) == ("PENDING", 1)
-
-
-async def test_a_due_row_of_another_queue_is_left_alone(site: Site, me: Process) -> None:
-    """“DELAYED rows of these queues”."""
-    other = await me.waiting(delay_ms=1, queue_name="elsewhere")
-    site.clock.advance(1000)
-    await me.claim()
-    assert (await site.status(other.workflow_id))["status"] == "DELAYED"
-
-
-async def test_a_due_row_takes_its_place_in_the_order(site: Site, me: Process) -> None:
-    """“moved to ENQUEUED first”: then it competes by priority, creation and id."""
-    due = await me.waiting(delay_ms=1000, priority=1)
-    await me.waiting(priority=2)
-    site.clock.advance(1001)
-    assert ids(await me.claim(limit=1)) == {due.workflow_id}
-
-
-async def test_a_due_debounced_row_frees_its_deduplication_id(site: Site, me: Process) -> None:
-    """“DELAYED rows of these queues that are due are moved to ENQUEUED first”: as the wire says,
-    a debounced one lets go of its deduplication id with that, another keeps it."""
-    debounced = await me.waiting(delay_ms=1, deduplication_id="a")
-    plain = await me.waiting(delay_ms=1, deduplication_id="b")
-    await site.update(debounced.workflow_id, is_debounced=True)
-    site.clock.advance(1000)
-    assert len(await me.claim()) == 2
-    assert (await site.status(debounced.workflow_id))["deduplication_id"] is None
-    assert (await site.status(plain.workflow_id))["deduplication_id"] == "b"
-
-
-async def test_a_delayed_row_without_time_is_not_due(site: Site, me: Process) -> None:
-    """“DELAYED rows … that are due”: a row that says no time never is, and breaks nothing."""
-    await site.foreign(status="DELAYED")
-    good = await me.waiting()
-    assert ids(await me.claim()) == {good.workflow_id}
+    assert (await site.status(delayed.workflow_id))["status"] == "DELAYED"
 
 
 async def test_without_a_lease_nothing_is_claimed(site: Site, me: Process) -> None:

@@ -1,9 +1,9 @@
-"""`RunStore.claim`: the order and number of what it takes, and its repetition."""
+"""`ClaimStore.claim`: the order and number of what it takes, and its repetition."""
 
 import asyncio
 
 from perdure.model.ids import WorkflowId
-from perdure.model.workflow import Fence, Start, WorkflowRow
+from perdure.model.workflow import ClaimRequest, Fence, QueueShare, Start, WorkflowRow
 from tests.support import rows
 from tests.support.store import Process, Site
 
@@ -23,24 +23,39 @@ async def test_priority_then_creation_then_id(site: Site, me: Process) -> None:
 
 
 async def test_the_limit_takes_the_first_in_order(site: Site, me: Process) -> None:
-    """“Take up to `limit` ENQUEUED rows”: the first ones, call after call."""
+    """“Take ENQUEUED rows, of each of the request's queues up to its share”: the first ones, call
+    after call."""
     for number in (5, 3, 1, 4, 2):
         await site.foreign(f"w{number}", created_at=BASE + number)
     taken = [[run.workflow_id for run in await me.claim(limit=2)] for _ in range(4)]
     assert taken == [["w1", "w2"], ["w3", "w4"], ["w5"], []]
 
 
-async def test_the_order_spans_all_queues_of_the_request(site: Site, me: Process) -> None:
-    """“ENQUEUED rows of the request's queues … Order: priority, then creation, then id”."""
+async def test_what_is_returned_is_in_order_over_all_queues(site: Site, me: Process) -> None:
+    """“Order, in each queue and of what is returned: priority, then creation, then id”."""
     await site.foreign("late-a", queue_name="a", created_at=BASE + 3)
     await site.foreign("early-b", queue_name="b", created_at=BASE + 1)
     await site.foreign("middle-a", queue_name="a", created_at=BASE + 2)
-    claimed = await me.claim(queues=("a", "b"), limit=2)
-    assert [run.workflow_id for run in claimed] == ["early-b", "middle-a"]
+    await site.foreign("urgent-b", queue_name="b", priority=-1, created_at=BASE + 4)
+    claimed = await me.claim(queues=("a", "b"))
+    taken = [run.workflow_id for run in claimed]
+    assert taken == ["urgent-b", "early-b", "middle-a", "late-a"]
 
 
-async def test_a_limit_of_nothing_takes_nothing(site: Site, me: Process) -> None:
-    """“Take up to `limit`”."""
+async def test_each_queue_gives_its_own_share(site: Site, me: Process) -> None:
+    """“of each of the request's queues up to its share”: none eats into another's."""
+    for number in range(5):
+        await site.foreign(f"a{number}", queue_name="a", created_at=BASE + number)
+        await site.foreign(f"b{number}", queue_name="b", created_at=BASE + 10 + number)
+        await site.foreign(f"c{number}", queue_name="c", priority=-1, created_at=BASE + 20 + number)
+    claimant = rows.claimant(me.executor)
+    shares = (QueueShare("c", 1), QueueShare("a", 0), QueueShare("b", 3), QueueShare("none", 9))
+    claimed = await me.store.claim(ClaimRequest(claimant, shares))
+    assert [run.workflow_id for run in claimed] == ["c0", "b0", "b1", "b2"]
+
+
+async def test_a_share_of_nothing_takes_nothing(site: Site, me: Process) -> None:
+    """“of each of the request's queues up to its share”."""
     waiting = await me.waiting()
     assert await me.claim(limit=0) == []
     assert (await site.status(waiting.workflow_id))["status"] == "ENQUEUED"
@@ -98,7 +113,7 @@ async def test_a_repeated_claim_returns_what_the_first_try_took(site: Site, me: 
 
 
 async def test_a_repeated_claim_takes_no_more_than_its_limit(site: Site, me: Process) -> None:
-    """“Take up to `limit` ENQUEUED rows”: the rows of the first try count."""
+    """“of each of the request's queues up to its share”: the rows of the first try count."""
     for number in range(6):
         await site.foreign(f"w{number}", created_at=BASE + number)
     again = rows.token()

@@ -259,10 +259,10 @@ async def test_a_release_with_back_off_is_delayed(site: Site, me: Process, delay
     assert begun + delay <= after["delay_until_epoch_ms"] <= ended + delay
     assert (after["owner_xid"], after["started_at_epoch_ms"]) == (None, None)
     assert after["queue_name"] == rows.QUEUE
-    assert len(await me.claim()) == (0 if delay else 1)
+    assert (await me.sweep()).moved == (0 if delay else 1)
     site.clock.advance(delay)
-    await me.claim()
-    assert (await site.status(run.workflow_id))["status"] == "PENDING"
+    await me.sweep()
+    assert (await site.status(run.workflow_id))["status"] == "ENQUEUED"
 
 
 @pytest.mark.parametrize("state", ["SUCCESS", "ERROR", "CANCELLED"])

@@ -7,6 +7,7 @@ import pytest
 
 from perdure.model.answer import AnswerKind
 from perdure.model.lease import LockState
+from perdure.model.workflow import WorkflowKey
 from tests.support import rows
 from tests.support.store import Process, Site, kinds
 
@@ -144,12 +145,17 @@ async def test_only_pending_rows_make_an_orphan(site: Site, me: Process, status:
 
 
 async def test_ready_says_that_a_claim_would_find_something(site: Site, me: Process) -> None:
-    """“`ready` says that a claimable row waits in a queue this process serves”."""
-    assert not (await me.beat()).ready
-    await me.waiting()
-    assert (await me.beat()).ready
-    await me.claim()
-    assert not (await me.beat()).ready
+    """“`ready` names the queues asked about in which a claimable row waits”."""
+    asked = ("c", "a", "b")
+    assert (await me.beat(queues=asked)).ready == ()
+    await me.waiting(queue_name="a")
+    assert (await me.beat(queues=asked)).ready == ("a",)
+    for name in ("c", "elsewhere"):
+        await me.waiting(queue_name=name)
+    assert set((await me.beat(queues=asked)).ready) == {"a", "c"}
+    await me.claim(queues=asked)
+    assert (await me.beat(queues=asked)).ready == ()
+    assert (await me.beat(queues=())).ready == ()
 
 
 @pytest.mark.parametrize(
@@ -167,30 +173,86 @@ async def test_ready_says_that_a_claim_would_find_something(site: Site, me: Proc
 async def test_ready_says_nothing_of_what_it_cannot_claim(
     site: Site, me: Process, columns: dict[str, str]
 ) -> None:
-    """“a claimable row waits in a queue this process serves”."""
+    """“which of `queues` hold a row that a process with these functions and the version that the
+    lease serves could claim”."""
     await site.foreign(**columns)
-    assert not (await me.beat()).ready
+    assert (await me.beat()).ready == ()
     assert await me.claim() == []
 
 
 async def test_ready_counts_an_unclaimed_row(site: Site, me: Process) -> None:
     """“a claimable row waits”: one of no application and no version is claimable."""
     await site.foreign()
-    assert (await me.beat()).ready
+    assert (await me.beat()).ready == (rows.QUEUE,)
 
 
-async def test_the_next_due_time_is_the_earliest(site: Site, me: Process) -> None:
-    """“`next_due_ms` is the earliest `delay_until` of a DELAYED row, if any”."""
-    assert (await me.beat()).next_due_ms is None
+async def test_ready_depends_on_the_functions_asked_with(site: Site, me: Process) -> None:
+    """“a row that a process with these functions … could claim”."""
+    await me.waiting(name="f", class_name="C")
+    assert (await me.beat(keys=())).ready == ()
+    assert (await me.beat(keys=(WorkflowKey("f"),))).ready == ()
+    assert (await me.beat(keys=(WorkflowKey("f"), WorkflowKey("f", "C")))).ready == (rows.QUEUE,)
+
+
+async def test_ready_depends_on_the_version_of_the_lease(site: Site, me: Process) -> None:
+    """“and the version that the lease serves”: an unversioned row waits for the latest one."""
+    newer = await site.process(me.store, version="v2")
+    for version in ("v1", "v2"):
+        await me.store.register_version(version)
+        site.clock.advance(10)
+    await site.foreign(queue_name="any")
+    await me.waiting(queue_name="old", application_version="v1")
+    asked = ("any", "old")
+    assert (await me.beat(queues=asked)).ready == ("old",)
+    assert (await newer.beat(queues=asked)).ready == ("any",)
+
+
+async def test_ready_knows_no_limits(site: Site, me: Process) -> None:
+    """“could claim, were there no limits”."""
+    await me.queue("full", concurrency=1)
+    await me.queue("paused")
+    await me.store.pause_queue("paused", paused=True)
+    for name in ("full", "full", "paused"):
+        await me.waiting(queue_name=name)
+    await me.claim_shared("full")
+    assert set((await me.beat(queues=("full", "paused"))).ready) == {"full", "paused"}
+
+
+async def test_the_next_time_is_that_of_the_earliest_delay(site: Site, me: Process) -> None:
+    """“`next_at_ms` is when a sweep has something to do next”."""
+    assert (await me.beat()).next_at_ms is None
     late = await me.waiting(delay_ms=90_000)
-    early = await me.waiting(delay_ms=30_000)
+    early = await me.waiting(delay_ms=30_000, queue_name="not-asked-about")
     due = (await site.status(early.workflow_id))["delay_until_epoch_ms"]
     beat = await me.beat()
-    assert beat.next_due_ms == due
-    assert not beat.ready
+    assert (beat.next_at_ms, beat.ready) == (due, ())
     await me.store.cancel([early.workflow_id])
     later = (await site.status(late.workflow_id))["delay_until_epoch_ms"]
-    assert (await me.beat()).next_due_ms == later
+    assert (await me.beat()).next_at_ms == later
+
+
+@pytest.mark.parametrize("state", ["ENQUEUED", "DELAYED", "PENDING"])
+async def test_the_next_time_may_be_a_deadline(site: Site, me: Process, state: str) -> None:
+    """“`next_at_ms` is when a sweep has something to do next”: a deadline, and for a PENDING row,
+    whose process ends it itself, 2,000 ms later."""
+    now = await me.store.now_ms()
+    await site.foreign(
+        status=state, delay_until_epoch_ms=now + 90_000, workflow_deadline_epoch_ms=now + 30_000
+    )
+    expected = now + 30_000 + (2000 if state == "PENDING" else 0)
+    assert (await me.beat()).next_at_ms == expected
+
+
+async def test_rows_of_others_have_no_next_time(site: Site, me: Process) -> None:
+    """“when a sweep has something to do”: “Only rows of this application or of none”."""
+    await site.foreign(
+        application_name="other",
+        status="DELAYED",
+        delay_until_epoch_ms=5,
+        workflow_deadline_epoch_ms=6,
+    )
+    await site.foreign(status="SUCCESS", delay_until_epoch_ms=5, workflow_deadline_epoch_ms=6)
+    assert (await me.beat()).next_at_ms is None
 
 
 async def test_a_closed_link_leaves_the_lease(site: Site, me: Process) -> None:

@@ -110,7 +110,7 @@ async def test_a_claim(site: Site, me: Process, proxy: FaultProxy, committed: bo
     claimed = await me.store.claim(request)
     assert [run.workflow_id for run in claimed] == [w.workflow_id for w in waiting[:2]]
     assert {run.attempts for run in claimed} == {1}
-    fences = [Fence(run.workflow_id, request.token) for run in claimed]
+    fences = [Fence(run.workflow_id, request.claimant.token) for run in claimed]
     assert await me.store.lost(fences) == []
 
 

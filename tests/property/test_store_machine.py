@@ -105,8 +105,7 @@ class StoreMachine(RuleBasedStateMachine):
         if item.workflow.state is WorkflowState.PENDING:
             self.fences.append(rows.fence_of(item.workflow))
         elif item.workflow.delay_ms is not None:
-            assert row.delay_until_ms is not None
-            self.model.runs[workflow_id].due_ms = row.delay_until_ms
+            self._delayed(workflow_id)
 
     @rule(process=processes, chosen=some_ids, priority=st.integers(0, 2))
     def start_directly(self, process: int, chosen: list[WorkflowId], priority: int) -> None:
@@ -214,8 +213,17 @@ class StoreMachine(RuleBasedStateMachine):
         fences = {self._fence(pick).workflow_id: self._fence(pick) for pick in which}
         batch = [rows.release(fence, delay, give_back=give_back) for fence in fences.values()]
         answers = self.do(self.processes[process].store.release(batch))
-        expected = [self.model.release(item, self._moment()) for item in batch]
+        expected = [self.model.release(item) for item in batch]
         assert [answer.kind for answer in answers] == expected
+        if delay is not None:
+            for workflow_id, answer in zip(fences, answers, strict=True):
+                if answer.kind is AnswerKind.WRITTEN:
+                    self._delayed(workflow_id)
+
+    def _delayed(self, workflow_id: WorkflowId) -> None:
+        row = self.do(self.site.read(workflow_id))
+        assert row.delay_until_ms is not None
+        self.model.runs[workflow_id].due_ms = row.delay_until_ms
 
     @rule(process=processes, ids=some_ids)
     def cancel(self, process: int, ids: list[WorkflowId]) -> None:
@@ -233,10 +241,7 @@ class StoreMachine(RuleBasedStateMachine):
         claimer, token = self.processes[process], rows.token()
         for _ in range(2):
             claimed = self.do(claimer.claim(queues=queues, token=token, limit=limit))
-        moment = self._moment()
-        expected = self.model.claim(queues, claimer.executor, token, limit, moment)
-        missing = limit - len(expected)
-        assert missing >= 0
+        expected = self.model.claim(queues, claimer.executor, OwnerToken(token), limit)
         assert [run.workflow_id for run in claimed] == expected
         for run in claimed:
             assert run.attempts == self.model.runs[run.workflow_id].attempts
@@ -281,6 +286,19 @@ class StoreMachine(RuleBasedStateMachine):
             self.do(victim.claim(queues=SERVED))
         if result.finished:
             self.dying = None
+
+    @rule(limit=st.integers(1, 4))
+    def sweep(self, limit: int) -> None:
+        """What is due becomes ENQUEUED."""
+        due = self.model.due(self._moment())
+        swept = self.do(self.first.store.sweep(limit))
+        found = self.do(self.first.store.list_workflows(rows.by_ids(*due)))
+        moved = {row.workflow_id for row in found if row.state is WorkflowState.ENQUEUED}
+        assert (swept.moved, swept.expired) == (min(limit, len(due)), ())
+        assert len(moved) == swept.moved
+        assert sorted(due[workflow_id] for workflow_id in moved) == sorted(due.values())[:limit]
+        assert set(swept.ready) == self.model.sweep(moved)
+        assert swept.more or len(due) <= limit
 
     @rule()
     def time_passes(self) -> None:

@@ -8,7 +8,6 @@ import asyncio
 import sys
 
 from perdure.model.ids import BootId
-from perdure.model.lease import NewLease
 from tests.support import rows
 from tests.support.database import MovableClock, build_store
 
@@ -16,13 +15,13 @@ from tests.support.database import MovableClock, build_store
 async def main(url: str, boot: BootId, *, stay: bool) -> None:
     store = build_store(url, "app", MovableClock())
     await store.open()
-    lease = NewLease(boot, rows.executor_of(boot), 10_000)
+    lease = rows.lease(boot)
     link = store.heartbeat_link()
     held = await link.open(lease)
     sys.stdout.write(f"held {held}\n")
     sys.stdout.flush()
     while stay:
-        await link.beat(lease, (rows.QUEUE,), (rows.KEY,), rows.VERSION)
+        await link.beat(lease, (rows.QUEUE,), (rows.KEY,))
         await asyncio.sleep(0.2)
     await link.close()
     await store.close()

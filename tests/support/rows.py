@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import fields as fields_of
 from typing import Any
 
 from perdure.model.ids import BOOT_PREFIX, BootId, ExecutorId, OwnerToken, StepId, WorkflowId
+from perdure.model.lease import NewLease, Serves
+from perdure.model.queue import Load, QueueLimits, QueueSettings
 from perdure.model.status import WorkflowState
 from perdure.model.wire import PORTABLE_JSON
 from perdure.model.workflow import (
     Checkpoint,
+    Claimant,
     ClaimRequest,
     Fence,
     Finish,
     NewWorkflow,
+    QueueShare,
     Release,
+    SharedRequest,
     Start,
     WorkflowFilter,
     WorkflowKey,
@@ -23,6 +29,7 @@ from perdure.model.workflow import (
 VERSION = "v1"
 QUEUE = "line"
 KEY = WorkflowKey("job")
+PERIOD_MS = 10_000
 INPUTS = '{"namedArgs":{},"positionalArgs":[1]}'
 
 _serial = itertools.count(1)
@@ -51,6 +58,14 @@ def boot_id() -> BootId:
 def executor_of(boot: BootId, name: str = "worker") -> ExecutorId:
     """The executor id a process start of that boot writes."""
     return ExecutorId(f"{name}/{boot}")
+
+
+def lease(
+    boot: BootId | None = None, period_ms: int = PERIOD_MS, version: str = VERSION
+) -> NewLease:
+    """The lease of a process start that runs `KEY` in that version, from all queues."""
+    boot = boot if boot is not None else boot_id()
+    return NewLease(boot, executor_of(boot), period_ms, Serves(version, None, (str(KEY),)))
 
 
 def direct(workflow_id: str | None = None, **fields: Any) -> NewWorkflow:
@@ -143,17 +158,42 @@ def release(
     return Release(fence.workflow_id, fence.owner, delay_ms, give_back)
 
 
-def claim(executor_id: ExecutorId, **fields: Any) -> ClaimRequest:
-    """A claim of everything `enqueued` makes."""
+def claimant(executor_id: ExecutorId, **fields: Any) -> Claimant:
+    """Who may claim everything `enqueued` makes."""
     values: dict[str, Any] = {
-        "queues": (QUEUE,),
-        "keys": (KEY,),
         "executor_id": executor_id,
+        "keys": (KEY,),
         "version": VERSION,
         "token": token(),
-        "limit": 100,
     }
-    return ClaimRequest(**{**values, **fields})
+    return Claimant(**{**values, **fields})
+
+
+def claim(
+    executor_id: ExecutorId, queues: tuple[str, ...] = (QUEUE,), limit: int = 100, **fields: Any
+) -> ClaimRequest:
+    """A claim of up to `limit` of each of these queues."""
+    shares = tuple(QueueShare(name, limit) for name in queues)
+    return ClaimRequest(claimant(executor_id, **fields), shares)
+
+
+def load(name: str = QUEUE, running: int = 0, after_key: str = "", **by_partition: int) -> Load:
+    """What a process runs of that queue: in all, and for each partition key."""
+    return Load(name, running, tuple(by_partition.items()), after_key)
+
+
+def shared_claim(
+    executor_id: ExecutorId, loads: tuple[Load, ...], limit: int = 100, **fields: Any
+) -> SharedRequest:
+    """A claim of up to `limit` from queues with limits that the fleet shares."""
+    return SharedRequest(claimant(executor_id, **fields), loads, limit)
+
+
+def queue(name: str = QUEUE, **fields: Any) -> QueueSettings:
+    """A queue as it is declared; its limits are named among the fields."""
+    names = [field.name for field in fields_of(QueueLimits) if field.name in fields]
+    limits = {name: fields.pop(name) for name in names}
+    return QueueSettings(name=name, limits=QueueLimits(**limits), **fields)
 
 
 def by_ids(*ids: WorkflowId, **fields: Any) -> WorkflowFilter:

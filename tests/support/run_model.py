@@ -114,14 +114,13 @@ class RunModel:
         run.output, run.error = item.output, item.error
         return WRITTEN
 
-    def release(self, item: Release, now_ms: int) -> AnswerKind:
+    def release(self, item: Release) -> AnswerKind:
         """What giving a run back answers."""
         run = self.runs.get(item.workflow_id)
         if run is None or not self.held(item.workflow_id, item.owner):
             return LOST
         delayed = item.delay_ms is not None
         run.hand_back(WorkflowState.DELAYED if delayed else WorkflowState.ENQUEUED)
-        run.due_ms = now_ms + (item.delay_ms or 0)
         run.attempts = max(run.attempts - item.give_back, 0)
         return WRITTEN
 
@@ -135,19 +134,36 @@ class RunModel:
                 changed.add(workflow_id)
         return changed
 
+    def due(self, now_ms: int) -> dict[WorkflowId, int]:
+        """What a sweep may make ENQUEUED, and since when."""
+        return {
+            workflow_id: run.due_ms
+            for workflow_id, run in self.runs.items()
+            if run.state is WorkflowState.DELAYED and run.due_ms <= now_ms
+        }
+
+    def sweep(self, moved: set[WorkflowId]) -> set[str | None]:
+        """Those were made ENQUEUED: in these queues."""
+        for workflow_id in moved:
+            self.runs[workflow_id].state = WorkflowState.ENQUEUED
+        return {self.runs[workflow_id].queue for workflow_id in moved}
+
     def claim(
-        self, queues: tuple[str, ...], executor: ExecutorId, owner: OwnerToken, limit: int, now: int
+        self, queues: tuple[str, ...], executor: ExecutorId, owner: OwnerToken, limit: int
     ) -> list[WorkflowId]:
-        """Which rows a claim takes, in order."""
-        for run in self.runs.values():
-            if run.state is WorkflowState.DELAYED and run.queue in queues and run.due_ms <= now:
-                run.state = WorkflowState.ENQUEUED
-        waiting = [
+        """Which rows a claim of that share of each queue takes, in order."""
+        waiting = sorted(
             (run.priority, run.created_ms, workflow_id)
             for workflow_id, run in self.runs.items()
             if run.state is WorkflowState.ENQUEUED and run.queue in queues
-        ]
-        taken = [workflow_id for _, _, workflow_id in sorted(waiting)[:limit]]
+        )
+        left = dict.fromkeys(queues, limit)
+        taken = []
+        for _, _, workflow_id in waiting:
+            queue = self.runs[workflow_id].queue
+            if queue is not None and left[queue]:
+                left[queue] -= 1
+                taken.append(workflow_id)
         for workflow_id in taken:
             run = self.runs[workflow_id]
             run.state, run.owner, run.executor = WorkflowState.PENDING, owner, executor

@@ -34,7 +34,7 @@ async def owner(url: str, boot: BootId) -> tuple[Store, NewLease]:
     """An open store with a lease."""
     store = build_store(url, "app", MovableClock())
     await store.open()
-    lease = NewLease(boot, rows.executor_of(boot), PERIOD_MS)
+    lease = rows.lease(boot, PERIOD_MS)
     link = store.heartbeat_link()
     await link.open(lease)
     return store, lease

@@ -10,15 +10,23 @@ from typing import Any, cast
 from perdure.model.answer import Answer, AnswerKind
 from perdure.model.ids import BootId, ExecutorId, WorkflowId
 from perdure.model.lease import Beat, LeaseSeen, NewLease
+from perdure.model.queue import Load, QueueRow, QueueTurn, Swept
 from perdure.model.wire import PORTABLE_JSON
-from perdure.model.workflow import ClaimedRun, NewWorkflow, StandingWorkflow, Start, WorkflowRow
+from perdure.model.workflow import (
+    ClaimedRun,
+    NewWorkflow,
+    SharedClaim,
+    StandingWorkflow,
+    Start,
+    WorkflowRow,
+)
 from perdure.ports.store import Store
 from perdure.ports.store.leases import HeartbeatLink
 from tests.support import rows
 from tests.support.backdoor import Backdoor, PostgresBackdoor, Row
 from tests.support.database import Database, MovableClock
 
-PERIOD_MS = 10_000
+SWEEP_LIMIT = 1000
 
 
 def kinds(answers: Sequence[Answer[Any]]) -> list[AnswerKind]:
@@ -44,6 +52,11 @@ class Process:
         """What this process start writes as `executor_id`."""
         return self.lease.executor_id
 
+    @property
+    def version(self) -> str:
+        """The version this process start runs."""
+        return self.lease.serves.version
+
     async def start(self, *items: Start | NewWorkflow) -> list[Answer[StandingWorkflow]]:
         """Start these items in one batch."""
         batch = [Start(item) if isinstance(item, NewWorkflow) else item for item in items]
@@ -65,11 +78,37 @@ class Process:
 
     async def claim(self, **fields: Any) -> list[ClaimedRun]:
         """Claim for this process."""
-        return await self.store.claim(rows.claim(self.executor, **fields))
+        asked = {"version": self.version, **fields}
+        return await self.store.claim(rows.claim(self.executor, **asked))
+
+    async def claim_shared(
+        self, *queues: str | Load, limit: int = 100, **fields: Any
+    ) -> SharedClaim:
+        """Claim for this process under the limits of these queues, by default of `QUEUE`."""
+        loads = [rows.load(queue) if isinstance(queue, str) else queue for queue in queues]
+        asked = {"version": self.version, **fields}
+        request = rows.shared_claim(
+            self.executor, tuple(loads or [rows.load()]), limit=limit, **asked
+        )
+        return await self.store.claim_shared(request)
+
+    async def turn(self, queue: str | Load = rows.QUEUE, **fields: Any) -> QueueTurn:
+        """What a claim under its limits finds in that queue."""
+        (turn,) = (await self.claim_shared(queue, **fields)).turns
+        return turn
+
+    async def queue(self, name: str = rows.QUEUE, **fields: Any) -> QueueRow:
+        """Register a queue of these limits, whatever stands there."""
+        settings = rows.queue(name, **fields)
+        return await self.store.register_queue(name, self.version, lambda *_: settings)
+
+    async def sweep(self, limit: int = SWEEP_LIMIT) -> Swept:
+        """Sweep for this process."""
+        return await self.store.sweep(limit)
 
     async def beat(self, **fields: Any) -> Beat:
         """Renew this process's lease and look around."""
-        asked = {"queues": (rows.QUEUE,), "keys": (rows.KEY,), "version": rows.VERSION, **fields}
+        asked = {"queues": (rows.QUEUE,), "keys": (rows.KEY,), **fields}
         return await self.link.beat(self.lease, **asked)
 
     async def suspicion(self, other: Process | BootId) -> LeaseSeen | None:
@@ -114,11 +153,15 @@ class Site:
         self._stores.append(store)
         return store
 
-    async def process(self, store: Store | None = None, period_ms: int = PERIOD_MS) -> Process:
+    async def process(
+        self,
+        store: Store | None = None,
+        period_ms: int = rows.PERIOD_MS,
+        version: str = rows.VERSION,
+    ) -> Process:
         """A process start that holds its lease, by default on a store of its own."""
         store = store if store is not None else await self.store()
-        boot = rows.boot_id()
-        lease = NewLease(boot, rows.executor_of(boot), period_ms)
+        lease = rows.lease(period_ms=period_ms, version=version)
         link = store.heartbeat_link()
         self._links.append(link)
         await link.open(lease)
@@ -126,9 +169,7 @@ class Site:
 
     def stranger(self, store: Store) -> Process:
         """A process start that never wrote a lease."""
-        boot = rows.boot_id()
-        lease = NewLease(boot, rows.executor_of(boot), PERIOD_MS)
-        return Process(store, lease, store.heartbeat_link())
+        return Process(store, rows.lease(), store.heartbeat_link())
 
     async def close(self) -> None:
         """Close every link, store and connection."""

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from perdure.cli.payloads import payload
-from perdure.cli.wording import duration, iso_time, local_time, plural, printable, size
+from perdure.cli.wording import iso_time, local_time, printable, size
 
 
 @pytest.mark.parametrize(
@@ -26,27 +26,6 @@ from perdure.cli.wording import duration, iso_time, local_time, plural, printabl
 )
 def test_sizes(number: int, words: str) -> None:
     assert size(number) == words
-
-
-@pytest.mark.parametrize(
-    ("seconds", "words"),
-    [
-        (0, "0 ms"),
-        (0.9994, "999 ms"),
-        (1, "1.0 s"),
-        (59.94, "59.9 s"),
-        (60, "1 min 0 s"),
-        (3599.6, "1 h 0 min"),
-        (7500, "2 h 5 min"),
-        (200_000, "2 d 7 h"),
-    ],
-)
-def test_durations(seconds: float, words: str) -> None:
-    assert duration(seconds) == words
-
-
-def test_counts() -> None:
-    assert [plural(n, "file") for n in (0, 1, 1204)] == ["0 files", "1 file", "1,204 files"]
 
 
 def test_instants() -> None:

@@ -7,7 +7,8 @@ from rich.table import Table
 from rich.text import Text
 
 from perdure.cli.payloads import payload
-from perdure.cli.wording import duration, local_time, plural, printable
+from perdure.cli.wording import local_time, printable
+from perdure.logic.phrases import duration, plural
 from perdure.model.status import WorkflowState
 from perdure.model.workflow import StepRow, WorkflowRow
 

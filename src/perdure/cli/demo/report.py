@@ -5,7 +5,8 @@ from typing import Any
 from perdure.cli.demo.places import Places
 from perdure.cli.demo.session import Result
 from perdure.cli.demo.summary import SUMMARY
-from perdure.cli.wording import duration, plural, printable, size
+from perdure.cli.wording import printable, size
+from perdure.logic.phrases import duration, plural
 
 LISTED = 20
 """Failed files that are listed; all of them are in the summary's file."""

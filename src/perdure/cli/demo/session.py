@@ -20,8 +20,8 @@ from perdure.cli.demo.summary import Summary
 from perdure.cli.demo.tally import TALLY, Tally
 from perdure.cli.demo.workflows import ERRORS, archive_file, archive_folder
 from perdure.cli.payloads import payload
-from perdure.cli.wording import plural
 from perdure.errors import ConfigurationError, SchemaMissing, WorkflowError
+from perdure.logic.phrases import plural
 from perdure.model.status import ACTIVE
 
 APPLICATION = "perdure-demo"

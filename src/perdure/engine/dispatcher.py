@@ -1,142 +1,322 @@
-"""Claims what this process can run, and begins it."""
+"""Decides when to look for work, in which queues, and for how much.
+
+One for all queues of a process. It sleeps until something says that there may be work: an enqueue
+here, a hint of another process, a heartbeat that saw some, a slot that was freed, an instant at
+which a rate's window has room. A queue found full is looked into again when there is room, and
+else at intervals that grow.
+"""
 
 import asyncio
-import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from perdure.engine.committer import Retry
-from perdure.engine.identity import Identity
-from perdure.engine.registry import Registry, WorkflowDefinition
-from perdure.engine.run import Run, RunFactory
+from perdure.engine.claimer import Claimer
+from perdure.engine.hints import HintKind, Hints
+from perdure.engine.queues import RegisteredQueues
 from perdure.engine.runner import Runner
 from perdure.engine.services import Loop, Tasks
-from perdure.errors import LeaseLost
-from perdure.logic.endings import exceeds_limit
-from perdure.model.ids import OwnerToken
-from perdure.model.wire import INTERNAL_QUEUES
-from perdure.model.workflow import ClaimedRun, ClaimRequest, StepRow
-from perdure.ports.store import Store
-
-log = logging.getLogger("perdure")
+from perdure.engine.time import DatabaseTime
+from perdure.model.queue import Load, QueueRow, QueueTurn
+from perdure.model.workflow import QueueShare
+from perdure.ports.ids import Ids
 
 CLAIM_BATCH = 500
+QUEUES_AT_ONCE = 100
+
 LONGEST_CLAIM_S = 2.0
 """How long a stop waits for a claim; a database that is away must not hold it up."""
 
+STARVED_PAUSE_S = 0.05
+"""When a process that is busy with all it can run looks again: a run that begins to wait makes room
+without saying so."""
 
-class TokenSource(Protocol):
-    """Makes owner tokens."""
-
-    def token(self) -> OwnerToken:
-        """A fresh random owner token."""
-        ...
+COLLISION_S = 0.002
+LONGEST_COLLISION_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Claims:
-    """In whose name work is claimed, and what becomes of it."""
+class Pace:
+    """How much a process takes on, and how often its heartbeat looks around."""
 
-    identity: Identity
-    version: str
-    tokens: TokenSource
-    new_run: RunFactory
+    max_running: int
+    heartbeat_s: float
+
+
+@dataclass(slots=True)
+class Mark:
+    """What is remembered of one queue between looks.
+
+    `has_backlog`: the last look left something behind, or may have. `is_blocked`: it was full, and
+    a heartbeat that sees its backlog tells nothing new. `is_wanted`: another process waits for
+    room.
+    """
+
+    has_backlog: bool = True
+    is_blocked: bool = False
+    is_wanted: bool = False
+    after_key: str = ""
+    collisions: int = 0
+    interval_s: float = 0.0
+    timer: asyncio.TimerHandle | None = None
+
+    def cancel(self) -> None:
+        """Forget when it was to be looked at next."""
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        self.is_blocked = False
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the dispatcher works with."""
+
+    queues: RegisteredQueues
+    claimer: Claimer
+    runner: Runner
+    hints: Hints
+    time: DatabaseTime
+    ids: Ids
 
 
 class Dispatcher(Loop):
-    """One for all queues of a process; sleeps until it is woken."""
+    """The queues to look into, and the loop that does."""
 
-    def __init__(
-        self,
-        tasks: Tasks,
-        store: Store,
-        retry: Retry,
-        registry: Registry,
-        runner: Runner,
-        claims: Claims,
-    ) -> None:
+    def __init__(self, tasks: Tasks, around: Surroundings, pace: Pace) -> None:
         super().__init__(tasks, "dispatcher")
-        self._store = store
-        self._retry = retry
-        self._registry = registry
-        self._runner = runner
-        self._identity = claims.identity
-        self._new_run = claims.new_run
-        self._version = claims.version
-        self._tokens = claims.tokens
-        self._due_timer: asyncio.TimerHandle | None = None
+        self._queues = around.queues
+        self._claimer = around.claimer
+        self._runner = around.runner
+        self._hints = around.hints
+        self._time = around.time
+        self._ids = around.ids
+        self._pace = pace
+        self._hot: dict[str, None] = {}
+        self._marks: dict[str, Mark] = {}
+        self._is_starved = False
+        self._freed = 0
 
-    def wake_at(self, seconds: float) -> None:
-        """Let a turn begin that many seconds from now, when a delayed workflow is due."""
-        if self._due_timer is not None:
-            self._due_timer.cancel()
-        self._due_timer = asyncio.get_running_loop().call_later(max(seconds, 0), self.wake)
+    def look_in(self, *names: str) -> None:
+        """There may be room in these queues, or something to take for whoever has room."""
+        for name in names:
+            self._mark(name).cancel()
+            self._hot[name] = None
+        if names:
+            self.wake()
+
+    def work_in(self, name: str) -> None:
+        """Work arrived in the queue."""
+        row = self._queues.known(name)
+        if not self._queues.is_known(name):
+            self._queues.distrust()
+        mark = self._mark(name)
+        mark.has_backlog = True
+        # What arrives in a full queue makes no room, but it may be of a partition that has some.
+        if not mark.is_blocked or (row is not None and row.settings.partitioned):
+            self.look_in(name)
+
+    def look_everywhere(self) -> None:
+        """Something may have happened in any queue."""
+        self._queues.distrust()
+        self.look_in(*self._queues.served)
+
+    def look_around(self, ready: Iterable[str], digest: str) -> None:
+        """A heartbeat saw claimable rows in these queues, and the queues as they are registered."""
+        self._queues.see(digest)
+        if self._queues.is_stale:
+            self.wake()
+        self.look_in(*[name for name in ready if not self._mark(name).is_blocked])
+
+    def tell_all(self) -> None:
+        """Let every other process look everywhere too."""
+        self._hints.announce(HintKind.ALL)
+
+    def wanted(self, name: str) -> None:
+        """Another process waits for room in the queue."""
+        self._mark(name).is_wanted = True
+
+    def slot_freed(self, name: str) -> None:
+        """A workflow of the queue is not this process's any more."""
+        mark = self._mark(name)
+        if mark.has_backlog:
+            mark.cancel()
+            self._hot[name] = None
+            self._freed += 1
+            if not self._is_starved or self._freed >= self._pace.max_running // 4:
+                self.wake()
+        elif mark.is_wanted:
+            self._give_room(name, mark)
 
     async def stop(self) -> None:
         """Claim nothing more; what a claim under way takes is begun, for the stop to give back."""
-        if self._due_timer is not None:
-            self._due_timer.cancel()
+        for mark in self._marks.values():
+            mark.cancel()
         await self.finish(LONGEST_CLAIM_S)
 
     async def turn(self) -> float | None:
-        """Claim one batch and begin it; go on at once while batches come back full."""
-        if not self._registry.keys:
-            return None
-        executor_id = await self._identity.ready()
-        request = ClaimRequest(
-            queues=INTERNAL_QUEUES,
-            keys=self._registry.keys,
-            executor_id=executor_id,
-            version=self._version,
-            token=self._tokens.token(),
-            limit=CLAIM_BATCH,
-        )
+        """Look once into the queues that are due, as far as this process has room."""
+        if self._queues.is_stale:
+            self.look_in(*await self._queues.refresh())
+        room = self._room() if self._claimer.can_run else 0
+        if room == 0:
+            return STARVED_PAUSE_S if self._claimer.can_run and self._hot else None
+        rows = [(name, self._queues.known(name)) for name in self._pick()]
         try:
-            claimed = await self._retry(lambda: self._store.claim(request), "claiming work")
-        except LeaseLost:
-            self._identity.drop(executor_id)
-            return 0
-        if claimed:
-            ids = [run.workflow_id for run in claimed]
-            histories = await self._retry(
-                lambda: self._store.history(ids), "reading the history of claimed runs"
-            )
-            for run in claimed:
-                self._begin(run, histories.get(run.workflow_id, []))
-        return 0 if len(claimed) == CLAIM_BATCH else None
+            await self._look_open([pair for pair in rows if not _is_shared(pair[1])], room)
+            await self._look_shared([pair for pair in rows if _is_shared(pair[1])], room)
+        except Exception:
+            self.look_in(*[name for name, _ in rows])
+            raise
+        return 0 if self._hot else None
 
-    def _begin(self, claimed: ClaimedRun, history: Sequence[StepRow]) -> None:
-        definition = self._registry.known(claimed.key)
-        run = self._new_run(claimed.workflow_id, claimed.owner, claimed.key, claimed.serialization)
-        run.attempts = claimed.attempts
-        run.deadline_ms = claimed.deadline_ms
-        run.history = {row.step_id: row for row in history}
-        if exceeds_limit(claimed.attempts, definition.max_recovery_attempts):
-            self._runner.set_aside(run)
-        else:
-            self._launch(run, claimed, definition)
+    def _room(self) -> int:
+        """How many workflows to take on; those that only wait do not count as run."""
+        most = self._pace.max_running
+        running = len(self._runner.runs)
+        if running > most // 2:
+            running = self._runner.busy()
+        room = min(most - running, CLAIM_BATCH)
+        # Not one by one: each claim costs a statement, and the count above some time.
+        self._is_starved = room < max(min(most, CLAIM_BATCH) // 4, 1)
+        self._freed = 0
+        return 0 if self._is_starved else room
 
-    def _launch(self, run: Run, claimed: ClaimedRun, definition: WorkflowDefinition) -> None:
-        try:
-            args, kwargs = self._registry.codecs(definition).arguments.decode(
-                claimed.inputs, claimed.serialization
-            )
-        except Exception as error:  # noqa: BLE001 - whatever keeps a run from beginning ends it
-            self._runner.refuse(run, error)
+    def _pick(self) -> list[str]:
+        """The next queues to look into; what is no longer served is dropped."""
+        served = frozenset(self._queues.served)
+        picked: list[str] = []
+        for name in list(self._hot)[:QUEUES_AT_ONCE]:
+            del self._hot[name]
+            if name in served:
+                picked.append(name)
+        return picked
+
+    async def _look_open(self, rows: Sequence[tuple[str, QueueRow | None]], room: int) -> None:
+        """One claim from the queues without shared limits, each with a fair share of the room."""
+        if not rows:
             return
-        log.info(
-            "workflow %s (%s) goes on here, attempt %d, with %d recorded steps",
-            run.workflow_id,
-            run.key,
-            run.attempts,
-            len(run.history or ()),
+        fair = max(room // len(rows), 1)
+        shares: list[QueueShare] = []
+        for name, row in rows:
+            limit = min(fair, self._worker_room(name, row, fair))
+            if limit > 0:
+                shares.append(QueueShare(name, limit))
+            else:
+                self._mark(name).has_backlog = True
+        if not shares:
+            return
+        taken = await self._claimer.take(shares)
+        if taken is None:
+            self.look_in(*[name for name, _ in rows])
+            return
+        for name, limit in shares:
+            mark = self._mark(name)
+            mark.has_backlog = taken[name] >= limit
+            if mark.has_backlog:
+                self._hot[name] = None
+            else:
+                self._poll_later(name, mark)
+
+    async def _look_shared(self, rows: Sequence[tuple[str, QueueRow | None]], room: int) -> None:
+        """One claim from the queues with limits that the fleet shares."""
+        loads: list[Load] = []
+        for name, row in rows:
+            if self._worker_room(name, row, room) > 0:
+                loads.append(self._load(name))
+            else:
+                self._mark(name).has_backlog = True
+        if not loads:
+            return
+        turns = await self._claimer.take_shared(loads, room)
+        if turns is None:
+            self.look_in(*[load.queue_name for load in loads])
+            return
+        for turn in turns:
+            self._after(turn)
+
+    def _after(self, turn: QueueTurn) -> None:
+        name = turn.queue_name
+        mark = self._mark(name)
+        if turn.contended:
+            mark.collisions += 1
+            pause_s = min(COLLISION_S * 2**mark.collisions, LONGEST_COLLISION_S)
+            self._later(name, mark, pause_s * self._ids.jitter())
+            return
+        mark.collisions = 0
+        mark.after_key = turn.after_key
+        mark.has_backlog = turn.is_full or turn.has_more or turn.taken > 0
+        if turn.is_full:
+            self._wait_for_room(name, mark, turn.frees_at_ms)
+            return
+        mark.interval_s = 0.0
+        if turn.has_more or (turn.taken and _has_rate(self._queues.known(name))):
+            # A look that finds a rate's window full says when there is room again.
+            self._hot[name] = None
+        elif not turn.taken:
+            if mark.is_wanted:
+                self._give_room(name, mark)
+            self._poll_later(name, mark)
+
+    def _wait_for_room(self, name: str, mark: Mark, frees_at_ms: int | None) -> None:
+        if frees_at_ms is not None:
+            pause_s = max(self._time.seconds_until(frees_at_ms), 0.0) + 0.001
+            self._later(name, mark, pause_s)
+        else:
+            row = self._queues.known(name)
+            base_s, longest_s = (1.0, 120.0)
+            if row is not None:
+                base_s = row.settings.base_polling_interval_s
+                longest_s = row.settings.max_polling_interval_s
+            if not mark.interval_s and not self._claimer.tally.running(name):
+                # Who runs some of it looks again when they end.
+                self._hints.announce(HintKind.WANTED, name)
+            mark.interval_s = min(max(mark.interval_s * 2, base_s), longest_s)
+            self._later(name, mark, mark.interval_s * self._nearly_one())
+        mark.is_blocked = True
+
+    def _poll_later(self, name: str, mark: Mark) -> None:
+        """Look again by itself where the queue asks for more than the heartbeat does."""
+        row = self._queues.known(name)
+        if row is not None and row.settings.base_polling_interval_s < self._pace.heartbeat_s:
+            self._later(name, mark, row.settings.base_polling_interval_s * self._nearly_one())
+
+    def _give_room(self, name: str, mark: Mark) -> None:
+        mark.is_wanted = False
+        self._hints.announce(HintKind.ROOM, name)
+
+    def _later(self, name: str, mark: Mark, seconds: float) -> None:
+        mark.cancel()
+        mark.timer = asyncio.get_running_loop().call_later(seconds, self.look_in, name)
+
+    def _nearly_one(self) -> float:
+        """Jitter of five in a hundred, so that processes drift apart."""
+        return 1 + (self._ids.jitter() - 1) / 10
+
+    def _worker_room(self, name: str, row: QueueRow | None, most: int) -> int:
+        limit = None if row is None else row.settings.limits.worker
+        return most if limit is None else limit - self._claimer.tally.running(name)
+
+    def _load(self, name: str) -> Load:
+        tally = self._claimer.tally
+        return Load(
+            name,
+            tally.running(name),
+            tuple(tally.by_partition(name).items()),
+            self._mark(name).after_key,
         )
-        left_ms = claimed.deadline_left_ms
-        self._runner.launch(
-            run,
-            definition,
-            args,
-            kwargs,
-            deadline_left_s=None if left_ms is None else left_ms / 1000,
-        )
+
+    def _mark(self, name: str) -> Mark:
+        mark = self._marks.get(name)
+        if mark is None:
+            mark = self._marks[name] = Mark()
+        return mark
+
+
+def _has_rate(row: QueueRow | None) -> bool:
+    limits = None if row is None else row.settings.limits
+    return limits is not None and (limits.rate or limits.partition_rate) is not None
+
+
+def _is_shared(row: QueueRow | None) -> bool:
+    """Whether claims from the queue go through its lock."""
+    return row is not None and (row.settings.limits.are_shared or row.settings.partitioned)

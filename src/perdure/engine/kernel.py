@@ -6,17 +6,21 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from perdure.engine.claimer import Claimer, Claims
 from perdure.engine.committer import Lane, OpenClose, Retry
-from perdure.engine.dispatcher import Claims, Dispatcher
+from perdure.engine.dispatcher import Dispatcher, Pace, Surroundings
+from perdure.engine.due import DueSweep, Followers
+from perdure.engine.hints import HintKind, Hints
 from perdure.engine.identity import Identity
 from perdure.engine.journal import Journal
 from perdure.engine.launcher import Launcher
 from perdure.engine.liveness import Heartbeat, Pulse
+from perdure.engine.queues import QueueDeclaration, RegisteredQueues, register_queue
 from perdure.engine.registry import Registry
 from perdure.engine.run import Run
 from perdure.engine.runner import Ends, Runner
 from perdure.engine.services import Service, Tasks
-from perdure.engine.sweeper import OwnershipPoll, SelfCheck, Takeovers, feed
+from perdure.engine.sweeper import OwnershipPoll, SelfCheck, Takeovers
 from perdure.engine.time import DatabaseTime
 from perdure.engine.waiter import Waiter
 from perdure.errors import (
@@ -29,9 +33,10 @@ from perdure.errors import (
 from perdure.logic.liveness import Rhythm
 from perdure.model.answer import Answer
 from perdure.model.ids import OwnerToken, WorkflowId
-from perdure.model.lease import Beat, NewLease
-from perdure.model.wire import INTERNAL_QUEUES
-from perdure.model.workflow import Fence, StandingWorkflow, Start, WorkflowKey
+from perdure.model.lease import Beat, NewLease, Serves
+from perdure.model.queue import QueueRow
+from perdure.model.status import WorkflowState
+from perdure.model.workflow import Fence, NewWorkflow, StandingWorkflow, Start, WorkflowKey
 from perdure.ports.clock import Clock
 from perdure.ports.ids import Ids
 from perdure.ports.store import Store
@@ -41,14 +46,21 @@ log = logging.getLogger("perdure")
 
 @dataclass(frozen=True, slots=True)
 class KernelSettings:
-    """What the kernel is told; times in seconds."""
+    """What the kernel is told; times in seconds.
 
+    `queues` are registered at the start; `listen` narrows those the process serves.
+    """
+
+    application: str
     version: str
     executor_name: str
     rhythm: Rhythm
     stall_s: float
     grace_s: float
     threads: int
+    queues: tuple[QueueDeclaration, ...] = ()
+    listen: tuple[str, ...] | None = None
+    max_running: int = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +102,18 @@ class Kernel:
             tasks, store, retry, lambda workflow_id: workflow_id in self.runner.runs
         )
         self.runner = Runner(tasks, self.journal, registry, self._ends, self.waiter)
-        self.launcher = Launcher(self._starts, self.time, self.runner, self._new_run)
-        self._dispatcher = Dispatcher(
+        self.launcher = Launcher(
+            self._starts, self.time, self.runner, self._new_run, self._enqueued
+        )
+        self.queues = RegisteredQueues(store, retry, settings.listen)
+        self._hints = Hints(tasks, store, ports.clock, ports.ids)
+        self._dispatcher = self._build_dispatcher()
+        self._due = DueSweep(
             tasks,
             store,
             retry,
-            registry,
-            self.runner,
-            Claims(self.identity, settings.version, ports.ids, self._new_run),
+            self.time,
+            Followers(self._dispatcher, self._hints, self.waiter, ports.ids),
         )
         self._takeovers = Takeovers(
             tasks, store, retry, settings.rhythm, self._dispatcher, ports.ids
@@ -117,7 +133,25 @@ class Kernel:
                 self._ends.releases,
                 settings.rhythm.lease_s,
             ),
+            self._hints,
+            self._due,
             self._dispatcher,
+        )
+
+    def _build_dispatcher(self) -> Dispatcher:
+        settings = self.settings
+        claimer = Claimer(
+            self.store,
+            self.retry,
+            self.registry,
+            self.runner,
+            Claims(self.identity, settings.version, self.ids, self._new_run),
+            self._slot_freed,
+        )
+        return Dispatcher(
+            self.tasks,
+            Surroundings(self.queues, claimer, self.runner, self._hints, self.time, self.ids),
+            Pace(settings.max_running, settings.rhythm.heartbeat_s),
         )
 
     def _new_run(
@@ -129,15 +163,18 @@ class Kernel:
     ) -> Run:
         return Run(self, workflow_id, owner, key, serialization)
 
+    def _slot_freed(self, queue: str) -> None:
+        self._dispatcher.slot_freed(queue)
+
     def _pulse(self) -> Pulse:
         settings = self.settings
         return Pulse(
             executor_name=settings.executor_name,
             rhythm=settings.rhythm,
             stall_s=settings.stall_s,
-            queues=INTERNAL_QUEUES,
+            queues=lambda: self.queues.served,
             keys=lambda: () if self.stopping else self.registry.keys,
-            version=settings.version,
+            serves=Serves(settings.version, settings.listen, tuple(map(str, self.registry.keys))),
             boot_id=self.ids.boot_id,
         )
 
@@ -148,11 +185,15 @@ class Kernel:
             now_ms = await self.store.now_ms()
             self.time.set(now_ms, (asked_at_s + self.clock.monotonic()) / 2)
             await self.store.register_version(self.settings.version)
+            for declared in self.settings.queues:
+                await self.register_queue(declared)
             for lane in self._lanes():
                 lane.open(self.tasks)
             for service in self._services:
                 await service.start()
-            self._dispatcher.wake()
+            self._dispatcher.look_everywhere()
+            if self.settings.queues:
+                self._dispatcher.tell_all()
         except BaseException:
             await self._end_everything()
             raise
@@ -167,6 +208,9 @@ class Kernel:
         try:
             await self._dispatcher.stop()
             await self._wind_down()
+            # What this process gave back, and the room it leaves, are for others to take.
+            self._dispatcher.tell_all()
+            await self._hints.flush()
         finally:
             await self._end_everything()
         if self.runner.left_behind:
@@ -207,6 +251,29 @@ class Kernel:
             except (DatabaseError, TimeoutError) as error:
                 log.warning("the lease of %s could not be ended, it runs out: %s", boot_id, error)
 
+    async def register_queue(self, declared: QueueDeclaration) -> QueueRow:
+        """Register a queue; raises `QueueOwnedByAnother`. Say `announce_queues` afterwards."""
+        settings = self.settings
+        return await register_queue(
+            self.store, self.retry, declared, settings.application, settings.version
+        )
+
+    def announce_queues(self) -> None:
+        """A queue was registered, changed, paused or deleted: this process and others look."""
+        self._dispatcher.look_everywhere()
+        self._dispatcher.tell_all()
+
+    def _enqueued(self, row: NewWorkflow) -> None:
+        """A workflow of this process stands in a queue: whoever serves that may begin it."""
+        deadline_ms = row.deadline_ms
+        if row.state is WorkflowState.DELAYED:
+            self._due.due_at(self.time.now_ms() + (row.delay_ms or 0))
+        elif row.queue_name is not None:
+            self._dispatcher.work_in(row.queue_name)
+            self._hints.announce(HintKind.WORK, row.queue_name)
+        if deadline_ms is not None:
+            self._due.due_at(deadline_ms)
+
     async def notice_cancelled(self, workflow_id: WorkflowId) -> None:
         """A workflow's row was cancelled by this process: its run here need not wait to be told."""
         run = self.runner.runs.get(workflow_id)
@@ -231,7 +298,8 @@ class Kernel:
     def on_lease(self, lease: NewLease) -> None:
         """A lease stands: rows may be written in its name."""
         self.identity.adopt(lease.executor_id)
-        self._dispatcher.wake()
+        # Hints may have been missed.
+        self._dispatcher.look_everywhere()
 
     def on_lease_lost(self, lease: NewLease) -> None:
         """This boot was taken for dead: its runs go on elsewhere, new ones wait for a new boot."""
@@ -249,8 +317,26 @@ class Kernel:
     def on_beat(self, beat: Beat, at_s: float) -> None:
         """A heartbeat was answered."""
         self.time.set(beat.now_ms, at_s)
-        if not self.stopping:
-            feed(beat, at_s, self._takeovers, self._dispatcher)
+        if self.stopping:
+            return
+        self._takeovers.consider(beat, at_s)
+        self._dispatcher.look_around(beat.ready, beat.queues)
+        if beat.next_at_ms is not None:
+            self._due.heard_of(beat.next_at_ms)
+
+    def on_hint(self, text: str) -> None:
+        """Another process announced something."""
+        hint = self._hints.read(text)
+        if hint is None or self.stopping:
+            return
+        if hint.kind is HintKind.WORK:
+            self._dispatcher.work_in(hint.queue)
+        elif hint.kind is HintKind.ROOM:
+            self._dispatcher.look_in(hint.queue)
+        elif hint.kind is HintKind.WANTED:
+            self._dispatcher.wanted(hint.queue)
+        else:
+            self._dispatcher.look_everywhere()
 
 
 _LAST_WORDS_S = 5.0

@@ -12,6 +12,7 @@ from perdure.engine.time import DatabaseTime
 from perdure.errors import ConflictingWorkflow, WorkflowIdInUse
 from perdure.model.answer import Answer, AnswerKind
 from perdure.model.ids import WorkflowId
+from perdure.model.status import WorkflowState
 from perdure.model.workflow import Checkpoint, NewWorkflow, StandingWorkflow, Start, WorkflowKey
 
 
@@ -34,11 +35,13 @@ class Launcher:
         time: DatabaseTime,
         runner: Runner,
         new_run: RunFactory,
+        enqueued: Callable[[NewWorkflow], None],
     ) -> None:
         self._starts = starts
         self._time = time
         self._runner = runner
         self._new_run = new_run
+        self._enqueued = enqueued
 
     async def room(self) -> None:
         """Wait until more rows may be queued."""
@@ -48,16 +51,22 @@ class Launcher:
     def submit(
         self, launch: Launch, caller: Checkpoint | None = None
     ) -> Entry[Start, Answer[StandingWorkflow]]:
-        """Queue the row; its run begins when the row stands, even if the caller is gone by then."""
+        """Queue the row for writing.
+
+        When it stands, its run begins, or whoever claims from its queue is told; even if the caller
+        is gone by then.
+        """
         return self._starts.submit(Start(launch.row, caller), self._then(launch))
 
     def _then(self, launch: Launch) -> Callable[[Answer[StandingWorkflow]], None]:
         def begin(answer: Answer[StandingWorkflow]) -> None:
             row = launch.row
             written = answer.kind is AnswerKind.WRITTEN
-            if written or (
-                answer.kind is AnswerKind.MINE and row.workflow_id not in self._runner.runs
-            ):
+            is_new = written or answer.kind is AnswerKind.MINE
+            if row.state is not WorkflowState.PENDING:
+                if is_new:
+                    self._enqueued(row)
+            elif written or (is_new and row.workflow_id not in self._runner.runs):
                 self._begin(launch)
 
         return begin

@@ -18,7 +18,7 @@ from typing import Protocol
 from perdure.errors import DatabaseError, LeaseLost
 from perdure.logic.liveness import Rhythm
 from perdure.model.ids import BootId, ExecutorId
-from perdure.model.lease import Beat, NewLease
+from perdure.model.lease import Beat, NewLease, Serves
 from perdure.model.workflow import WorkflowKey
 from perdure.ports.clock import Clock
 from perdure.ports.store import LeaseStore
@@ -40,9 +40,9 @@ class Pulse:
     executor_name: str
     rhythm: Rhythm
     stall_s: float
-    queues: tuple[str, ...]
+    queues: Callable[[], tuple[str, ...]]
     keys: Callable[[], tuple[WorkflowKey, ...]]
-    version: str
+    serves: Serves
     boot_id: Callable[[], BootId]
 
 
@@ -59,6 +59,10 @@ class BeatListener(Protocol):
 
     def on_link_lost(self, at_s: float) -> None:
         """A heartbeat failed at monotonic `at_s`; its link is made anew."""
+        ...
+
+    def on_hint(self, text: str) -> None:
+        """Another process announced something."""
         ...
 
     def on_beat(self, beat: Beat, at_s: float) -> None:
@@ -131,6 +135,7 @@ class Heartbeat:
                     if link is None:
                         link = self._store.heartbeat_link()
                         link.when_lost(self._wake.set)
+                        link.listen(self._hear)
                         await self._open(link, lease, first)
                     await self._beat(link, lease)
                     self._failures = 0
@@ -154,6 +159,9 @@ class Heartbeat:
                     await self._wait_for_loop()
         finally:
             await _close(link)
+
+    def _hear(self, hint: str) -> None:
+        self._post(self._listener.on_hint, hint)
 
     def _is_wanted(self) -> bool:
         """Until the engine stops, or its loop is closed without that: nothing can run there."""
@@ -180,7 +188,8 @@ class Heartbeat:
         boot = self._pulse.boot_id()
         self._boot = boot
         executor = ExecutorId(f"{self._pulse.executor_name}/{boot}")
-        return NewLease(boot, executor, int(self._pulse.rhythm.lease_s * 1000))
+        period_ms = int(self._pulse.rhythm.lease_s * 1000)
+        return NewLease(boot, executor, period_ms, self._pulse.serves)
 
     async def _open(
         self, link: HeartbeatLink, lease: NewLease, first: "asyncio.Future[None]"
@@ -192,7 +201,7 @@ class Heartbeat:
 
     async def _beat(self, link: HeartbeatLink, lease: NewLease) -> None:
         asked_at_s = self._clock.monotonic()
-        beat = await link.beat(lease, self._pulse.queues, self._pulse.keys(), self._pulse.version)
+        beat = await link.beat(lease, self._pulse.queues(), self._pulse.keys())
         if not beat.held:
             raise LeaseLost(f"the lease of {lease.executor_id} was taken")
         answered_at_s = self._clock.monotonic()

@@ -27,8 +27,21 @@ class InFlight(Protocol):
         """Whether it only waits (or may be preempted), so that a signal ends it at once."""
         ...
 
+    @property
+    def waits(self) -> bool:
+        """Whether it only waits."""
+        ...
+
     def interrupt(self) -> asyncio.Task[Any] | None:
         """Cancel the task that drives it, and return that."""
+        ...
+
+
+class QueueSlot(Protocol):
+    """A run's place among those its process runs of a queue."""
+
+    def free(self) -> None:
+        """The row is this process's no more; safe to say twice."""
         ...
 
 
@@ -54,6 +67,7 @@ class Run:
         "root",
         "serialization",
         "signal",
+        "slot",
         "task",
         "unsettled",
         "workflow_id",
@@ -82,6 +96,7 @@ class Run:
         self.signal: ControlSignal | None = None
         self.fault: BaseException | None = None
         self.fault_raised = False
+        self.slot: QueueSlot | None = None
         self.inflight: set[InFlight] = set()
         self.unsettled: list[asyncio.Future[None]] = []
 
@@ -175,6 +190,11 @@ class Run:
     def only_waits(self) -> bool:
         """Whether everything the body does at this moment is waiting in durable calls."""
         return bool(self.inflight) and all(call.interruptible for call in self.inflight)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the body does more at this moment than to wait in durable calls."""
+        return not self.inflight or not all(call.waits for call in self.inflight)
 
     def _difference(self, step_id: StepId, expected: str, row: StepRow | None) -> str:
         found = f"recorded is {_describe(row)}" if row else "nothing usable is recorded"

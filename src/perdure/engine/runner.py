@@ -100,6 +100,8 @@ class Runner:
             await self._raised(run, error)
         except DatabaseError as trouble:
             self._leave_behind(run, trouble)
+        finally:
+            self._forget(run)
 
     async def _set_aside(self, run: Run) -> None:
         log.error(
@@ -113,6 +115,8 @@ class Runner:
             await self._finish(run, WorkflowState.MAX_RECOVERY_ATTEMPTS_EXCEEDED)
         except DatabaseError as trouble:
             self._leave_behind(run, trouble)
+        finally:
+            self._forget(run)
 
     async def _execute(
         self,
@@ -142,6 +146,12 @@ class Runner:
             del self.runs[run.workflow_id]
             if not self.runs:
                 self._emptied.set()
+        if run.slot is not None:
+            run.slot.free()
+
+    def busy(self) -> int:
+        """How many runs do more at this moment than to wait."""
+        return sum(run.is_busy for run in self.runs.values())
 
     def _leave_behind(self, run: Run, trouble: DatabaseError) -> None:
         """The run's last state could not be written: its row goes on as that of a dead process."""

@@ -72,7 +72,8 @@ class Takeovers(Loop):
             )
             moved += taken.moved
             if taken.moved:
-                self._dispatcher.wake()
+                self._dispatcher.look_everywhere()
+                self._dispatcher.tell_all()
             if taken.finished or taken.refused or not taken.moved:
                 break
         if moved:
@@ -155,15 +156,6 @@ class SelfCheck(Loop):
             for fence in owned
             if (run := runs.get(fence.workflow_id)) is None or run.owner != fence.owner
         }
-
-
-def feed(beat: Beat, at_s: float, takeovers: Takeovers, dispatcher: Dispatcher) -> None:
-    """Pass on what a heartbeat brought back."""
-    takeovers.consider(beat, at_s)
-    if beat.ready:
-        dispatcher.wake()
-    if beat.next_due_ms is not None:
-        dispatcher.wake_at((beat.next_due_ms - beat.now_ms) / 1000)
 
 
 def _looked_at(future: "asyncio.Future[Answer[Outcome]]") -> None:

@@ -1,0 +1,149 @@
+"""The registered queues, as this process knows them, and what it runs of each."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from perdure.engine.committer import Retry
+from perdure.errors import UnknownQueue
+from perdure.logic.queues import OnConflict, registered
+from perdure.model.queue import QueueRow, QueueSettings
+from perdure.model.wire import INTERNAL_QUEUES
+from perdure.ports.store import QueueStore
+
+
+@dataclass(frozen=True, slots=True)
+class QueueDeclaration:
+    """A queue to register, and what is to happen if one of that name is registered already."""
+
+    settings: QueueSettings
+    on_conflict: OnConflict
+
+
+async def register_queue(
+    store: QueueStore, retry: Retry, declared: QueueDeclaration, application: str, version: str
+) -> QueueRow:
+    """Register a queue for an application in whose name a process of that version works."""
+
+    def decide(standing: QueueRow | None, is_latest: bool) -> QueueSettings | None:  # noqa: FBT001 - the port's
+        return registered(
+            declared.settings,
+            standing,
+            declared.on_conflict,
+            is_latest=is_latest,
+            application=application,
+        )
+
+    name = declared.settings.name
+    return await retry(
+        lambda: store.register_queue(name, version, decide), f"registering queue {name!r}"
+    )
+
+
+class RegisteredQueues:
+    """What the database says of the queues; read again whenever a heartbeat shows that it changed.
+
+    `listen` narrows which of them this process serves; the internal queues always are.
+    """
+
+    def __init__(self, store: QueueStore, retry: Retry, listen: Iterable[str] | None) -> None:
+        self._store = store
+        self._retry = retry
+        self._listen = None if listen is None else frozenset(listen)
+        self._rows: dict[str, QueueRow] = {}
+        self._served: tuple[str, ...] = INTERNAL_QUEUES
+        self._digest = ""
+        self._is_stale = True
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """The queues this process claims from: neither paused nor left out."""
+        return self._served
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the database is known to say something else by now."""
+        return self._is_stale
+
+    def known(self, name: str) -> QueueRow | None:
+        """The queue of that name as it was last read."""
+        return self._rows.get(name)
+
+    def is_known(self, name: str) -> bool:
+        """Whether there is such a queue, as far as this process knows."""
+        return name in self._rows or name in INTERNAL_QUEUES
+
+    def see(self, digest: str) -> None:
+        """Compare with what a heartbeat saw."""
+        if digest != self._digest:
+            self._digest = digest
+            self._is_stale = True
+
+    def distrust(self) -> None:
+        """Somebody changed a queue."""
+        self._is_stale = True
+
+    async def refresh(self) -> list[str]:
+        """Read every queue; returns the queues served now that were not, or were otherwise."""
+        # Before the read: what changes during it is read again.
+        self._is_stale = False
+        rows = await self._retry(self._store.queues, "reading the queues")
+        before, was_served = self._rows, frozenset(self._served)
+        self._rows = {row.name: row for row in rows}
+        served = [row.name for row in rows if self._is_served(row)]
+        self._served = (*INTERNAL_QUEUES, *served)
+        return [
+            name
+            for name in served
+            if name not in was_served or before[name].settings != self._rows[name].settings
+        ]
+
+    async def require(self, name: str) -> QueueRow:
+        """The queue of that name; the database is asked once before `UnknownQueue` is raised."""
+        row = self._rows.get(name)
+        if row is None:
+            await self.refresh()
+            row = self._rows.get(name)
+        if row is None:
+            raise UnknownQueue(name, sorted(self._rows))
+        return row
+
+    def _is_served(self, row: QueueRow) -> bool:
+        return not row.is_paused and (self._listen is None or row.name in self._listen)
+
+
+class Tally:
+    """How many workflows of each queue, and of each partition of it, this process has claimed."""
+
+    def __init__(self) -> None:
+        self._by_queue: Counter[str] = Counter()
+        self._by_partition: dict[str, Counter[str]] = {}
+
+    def running(self, queue: str) -> int:
+        """How many of the queue."""
+        return self._by_queue[queue]
+
+    def by_partition(self, queue: str) -> Mapping[str, int]:
+        """How many of each of its partitions; those with none are left out."""
+        return self._by_partition.get(queue, {})
+
+    def add(self, queue: str, partition: str | None) -> None:
+        """One was claimed."""
+        self._by_queue[queue] += 1
+        if partition is not None:
+            self._by_partition.setdefault(queue, Counter())[partition] += 1
+
+    def remove(self, queue: str, partition: str | None) -> None:
+        """One is not this process's any more."""
+        _take_one(self._by_queue, queue)
+        if partition is not None:
+            partitions = self._by_partition[queue]
+            _take_one(partitions, partition)
+            if not partitions:
+                del self._by_partition[queue]
+
+
+def _take_one(counter: Counter[str], name: str) -> None:
+    counter[name] -= 1
+    if not counter[name]:
+        del counter[name]

@@ -3,15 +3,34 @@
 import asyncio
 import os
 import random
+import sys
 import time
 
 from perdure.model.ids import BOOT_PREFIX, BootId, OwnerToken, WorkflowId
+
+_SLEEPLESS = next(
+    (
+        clock
+        for platform, clock in (
+            ("linux", getattr(time, "CLOCK_BOOTTIME", None)),
+            ("darwin", getattr(time, "CLOCK_MONOTONIC", None)),
+        )
+        if sys.platform == platform
+    ),
+    None,
+)
+"""A clock that counts the time of a suspended machine too; `time.monotonic` does not."""
 
 
 class SystemClock:
     """The operating system's clocks."""
 
-    monotonic = staticmethod(time.monotonic)
+    def monotonic(self) -> float:
+        """Seconds, those of a suspended machine included where the system counts them.
+
+        A process that slept must see the gap in its own heartbeats before it judges others.
+        """
+        return time.monotonic() if _SLEEPLESS is None else time.clock_gettime(_SLEEPLESS)
 
     def offset_ms(self) -> int:
         """Nothing is added to the database's clock."""

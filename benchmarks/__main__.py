@@ -17,19 +17,25 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks.questions import BOUND, DBOS, PERDURE, QUESTIONS, Question
+from benchmarks.questions import BOUND, DBOS, PERDURE, QUEUES, RUN_QUESTIONS, RUNS, Question
+from benchmarks.queue_questions import QUEUE_QUESTIONS
 from perdure import Engine
 from tests.support.postgres import PostgresServer, disk
 
+QUESTIONS = RUN_QUESTIONS + QUEUE_QUESTIONS
 HERE = Path(__file__).parent
+SIDES = HERE / "sides"
 RESULTS = HERE / "results"
 REFERENCE = "dbos==3.4.0"
 ENOUGH_OF_DBOS = 3
 """Its rounds take minutes, and its figures lie far from every target."""
 PROGRAMS = {
-    PERDURE: HERE / "sides" / "perdure_side.py",
-    BOUND: HERE / "sides" / "bound.py",
-    DBOS: HERE / "sides" / "dbos_side.py",
+    (PERDURE, RUNS): SIDES / "perdure_side.py",
+    (PERDURE, QUEUES): SIDES / "perdure_queues.py",
+    (BOUND, RUNS): SIDES / "bound.py",
+    (BOUND, QUEUES): SIDES / "bound_queues.py",
+    (DBOS, RUNS): SIDES / "dbos_side.py",
+    (DBOS, QUEUES): SIDES / "dbos_queues.py",
 }
 
 
@@ -47,7 +53,7 @@ class Bench:
         url = self._fresh(question.database, side)
         command = [
             self._interpreter(side),
-            str(PROGRAMS[side]),
+            str(PROGRAMS[side, question.subject]),
             question.name,
             url,
             json.dumps(question.arguments),
@@ -133,6 +139,9 @@ def row(question: Question, sides: dict[str, list[float]]) -> str:
     if question.ceiling is not None:
         met = ours <= question.ceiling
         verdicts.append(f"{'met' if met else 'MISSED'}: ≤ {question.ceiling:g}")
+    if question.floor is not None:
+        met = ours >= question.floor
+        verdicts.append(f"{'met' if met else 'MISSED'}: ≥ {question.floor:g}")
     return f"| {question.asks} | {question.unit} | {' | '.join(cells)} | {'; '.join(verdicts)} |"
 
 

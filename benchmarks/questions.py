@@ -1,4 +1,4 @@
-"""The questions: what is measured, in which unit, on which sides, and the ratio to reach."""
+"""What a question is, and those about workflows: what is measured, and the ratio to reach."""
 
 from dataclasses import dataclass, field
 
@@ -6,14 +6,17 @@ PERDURE = "perdure"
 DBOS = "dbos"
 BOUND = "bound"
 
+RUNS = "runs"
+QUEUES = "queues"
+
 
 @dataclass(frozen=True)
 class Question:
     """One question; `arguments` go to every side, `higher` says which direction is better.
 
     `against` holds the target ratio to each other side: at least that for rates, at most that for
-    times and sizes. `ceiling` is an absolute target in the question's unit, for what does not
-    depend on the machine.
+    times and sizes. `ceiling` and `floor` are absolute targets in the question's unit, for what
+    does not depend on the machine. `subject` says which program of a side answers.
     """
 
     name: str
@@ -25,9 +28,11 @@ class Question:
     arguments: dict[str, int] = field(default_factory=dict)
     against: dict[str, float] = field(default_factory=dict)
     ceiling: float | None = None
+    floor: float | None = None
+    subject: str = RUNS
 
 
-QUESTIONS = (
+RUN_QUESTIONS = (
     Question(
         "steps",
         "steps per second, 100 workflows at a time of 10 steps each",

@@ -6,12 +6,12 @@
 import asyncio
 import json
 import statistics
-import sys
 import time
 import uuid
 from typing import Any
 
 import asyncpg
+from answering import Answer, answer
 
 START = """
 WITH new AS (
@@ -131,25 +131,34 @@ class Bound:
         return time.perf_counter() - before
 
 
-async def answer(question: str, url: str, arguments: dict[str, int]) -> float:
-    """The figure for a question."""
-    bound = Bound([await asyncpg.connect(url) for _ in range(3)])
-    steps = arguments.get("steps", 0)
-    if question == "step-latency":
-        await bound.workflow(0, 100)
-        bound.latencies.clear()
-        await bound.workflow(1, steps)
-        return statistics.median(bound.latencies) * 1000
+async def _bound(url: str) -> Bound:
+    return Bound([await asyncpg.connect(url) for _ in range(3)])
+
+
+async def step_latency(url: str, arguments: dict[str, int]) -> float:
+    bound = await _bound(url)
+    await bound.workflow(0, 100)
+    bound.latencies.clear()
+    await bound.workflow(1, arguments["steps"])
+    return statistics.median(bound.latencies) * 1000
+
+
+async def rate(url: str, arguments: dict[str, int]) -> float:
+    bound = await _bound(url)
     count, at_a_time = arguments["workflows"], arguments["at_a_time"]
+    steps = arguments.get("steps", 0)
     await bound.workflows(count // 10, at_a_time, steps)
     seconds = await bound.workflows(count, at_a_time, steps)
     return count * (steps or 1) / seconds
 
 
-def main() -> None:
-    question, url, arguments = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-    print(json.dumps({"figure": asyncio.run(answer(question, url, arguments))}))
+ANSWERS: dict[str, Answer] = {
+    "steps": rate,
+    "steps-500": rate,
+    "workflows": rate,
+    "step-latency": step_latency,
+}
 
 
 if __name__ == "__main__":
-    main()
+    answer(ANSWERS)

@@ -4,7 +4,6 @@
 """
 
 import asyncio
-import json
 import logging
 import os
 import statistics
@@ -16,7 +15,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import psycopg
+from answering import Answer, answer
+from counter import Counter
 from dbos import DBOS
 from memory import resident_kib
 
@@ -117,7 +117,7 @@ async def two_steps(url: str, arguments: dict[str, int]) -> float:
 
 async def statements(url: str, _: dict[str, int]) -> float:
     """Between two quiet moments, the poll of an idle process subtracted."""
-    counted = _Counter(url)
+    counted = Counter(url)
     dbos = launch(url)
     many_steps = _many_steps(dbos)
     dbos.launch()
@@ -135,7 +135,7 @@ async def statements(url: str, _: dict[str, int]) -> float:
 
 
 async def idle(url: str, arguments: dict[str, int]) -> float:
-    counted = _Counter(url)
+    counted = Counter(url)
     dbos = launch(url)
     many_steps = _many_steps(dbos)
     dbos.launch()
@@ -146,22 +146,6 @@ async def idle(url: str, arguments: dict[str, int]) -> float:
     figure = (counted.total() - before) / arguments["seconds"]
     dbos.destroy()
     return figure
-
-
-class _Counter:
-    def __init__(self, url: str) -> None:
-        self._connection = psycopg.connect(url, autocommit=True)
-        self._connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
-
-    def total(self) -> int:
-        row = self._connection.execute(
-            """
-            SELECT coalesce(sum(calls), 0) FROM pg_stat_statements
-            WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
-              AND query NOT LIKE '%pg_stat_statements%'
-            """
-        ).fetchone()
-        return int(row[0]) if row else 0
 
 
 async def sleepers(url: str, arguments: dict[str, int]) -> tuple[float, float]:
@@ -212,7 +196,11 @@ def import_ms() -> float:
     return min(times)
 
 
-ANSWERS = {
+async def time_of_import(_: str, __: dict[str, int]) -> float:
+    return await asyncio.to_thread(import_ms)
+
+
+ANSWERS: dict[str, Answer] = {
     "steps": rate,
     "workflows": rate,
     "sqlite-workflows": rate,
@@ -223,18 +211,12 @@ ANSWERS = {
     "idle": idle,
     "sleepers": memory_of_sleepers,
     "sleepers-start": start_of_sleepers,
+    "import": time_of_import,
 }
 
 
-def main() -> None:
+if __name__ == "__main__":
     logging.disable(logging.WARNING)
-    question, url, arguments = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-    answer = ANSWERS.get(question)
-    figure = asyncio.run(answer(url, arguments)) if answer else import_ms()
-    print(json.dumps({"figure": figure}), flush=True)
+    answer(ANSWERS)
     # Sleeping workflows would keep its threads, and so the process, for their hour.
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

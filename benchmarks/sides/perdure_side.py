@@ -4,17 +4,16 @@
 """
 
 import asyncio
-import json
 import logging
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from answering import Answer, answer
 from memory import resident_kib
 from statements import Statements
 
@@ -156,7 +155,11 @@ async def start_of_sleepers(url: str, arguments: dict[str, int]) -> float:
     return (await sleepers(url, arguments))[1]
 
 
-ANSWERS: dict[str, Callable[[str, dict[str, int]], Awaitable[float]]] = {
+async def time_of_import(_: str, __: dict[str, int]) -> float:
+    return await asyncio.to_thread(import_ms)
+
+
+ANSWERS: dict[str, Answer] = {
     "steps": rate,
     "steps-500": rate,
     "workflows": rate,
@@ -168,22 +171,10 @@ ANSWERS: dict[str, Callable[[str, dict[str, int]], Awaitable[float]]] = {
     "sleepers": memory_of_sleepers,
     "sleepers-start": start_of_sleepers,
     "idle": idle,
+    "import": time_of_import,
 }
 
 
-def main() -> None:
-    logging.disable(logging.INFO)
-    question, url, arguments = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-    answer = ANSWERS.get(question)
-    figure = asyncio.run(_measure(answer, url, arguments)) if answer else import_ms()
-    print(json.dumps({"figure": figure}))
-
-
-async def _measure(
-    answer: Callable[[str, dict[str, int]], Awaitable[float]], url: str, arguments: dict[str, int]
-) -> float:
-    return await answer(url, arguments)
-
-
 if __name__ == "__main__":
-    main()
+    logging.disable(logging.INFO)
+    answer(ANSWERS)

@@ -37,7 +37,7 @@ class Statements:
                 SELECT coalesce(sum(calls), 0) FROM pg_stat_statements
                 WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
                   AND query NOT LIKE '%pg_stat_statements%'
-                  AND ($1 OR query NOT LIKE '%leases%')
+                  AND ($1 OR query NOT LIKE '%SET renewals%')
                 """,
                 heartbeats,
             )

@@ -38,5 +38,6 @@ def when(epoch_ms: int, now_ms: int) -> str:
     `2026-03-02 10:15:07 UTC (in 3 min 12 s)`
     """
     away_s = (epoch_ms - now_ms) / 1000
-    relative = f"in {duration(away_s)}" if away_s > 0 else f"{duration(-away_s)} ago"
+    far = duration(abs(away_s))
+    relative = f"in {far}" if away_s > 0 else f"{far} ago"
     return f"{instant(epoch_ms):%Y-%m-%d %H:%M:%S} UTC ({relative})"

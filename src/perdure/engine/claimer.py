@@ -3,8 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from perdure.engine.committer import Retry
 from perdure.engine.identity import Identity
@@ -40,8 +39,7 @@ class TokenSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Claims:
+class Claims(NamedTuple):
     """In whose name work is claimed, and what becomes of it."""
 
     identity: Identity

@@ -9,6 +9,7 @@ else at intervals that grow.
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from perdure.engine.claimer import Claimer
 from perdure.engine.hints import HintKind, Hints
@@ -34,8 +35,7 @@ COLLISION_S = 0.002
 LONGEST_COLLISION_S = 0.1
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(NamedTuple):
     """How much a process takes on, and how often its heartbeat looks around."""
 
     max_running: int
@@ -67,8 +67,7 @@ class Mark:
         self.is_blocked = False
 
 
-@dataclass(frozen=True, slots=True)
-class Surroundings:
+class Surroundings(NamedTuple):
     """What the dispatcher works with."""
 
     queues: RegisteredQueues

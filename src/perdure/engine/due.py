@@ -1,7 +1,7 @@
 """Moves delayed workflows when they are due, and ends those whose deadline passed in a queue."""
 
 import logging
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from perdure.engine.committer import Retry
 from perdure.engine.dispatcher import Dispatcher
@@ -20,8 +20,7 @@ SPREAD_S = 0.02
 """How far the processes that heard of one instant from the database are spread after it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Followers:
+class Followers(NamedTuple):
     """Who acts on what a sweep did."""
 
     dispatcher: Dispatcher
@@ -65,6 +64,9 @@ class DueSweep(Loop):
         """The database has a row that is due then."""
         if self._at_ms is None or instant_ms < self._at_ms:
             self.due_at(instant_ms + SPREAD_S * 1000 * (self._ids.jitter() - 0.5))
+        elif instant_ms <= self._time.now_ms():
+            # Time went on faster than this loop waited.
+            self.wake()
 
     async def turn(self) -> float | None:
         """Do what is due, else say how long it is until then."""

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from perdure.engine.services import Loop, Tasks
 from perdure.errors import DatabaseError
-from perdure.ports.clock import Clock
 from perdure.ports.ids import Ids
 from perdure.ports.store import Store
 from perdure.ports.store.hints import EVERYTHING
@@ -51,10 +50,9 @@ class Hint(NamedTuple):
 class Hints(Loop):
     """Sends hints, and reads those of others."""
 
-    def __init__(self, tasks: Tasks, store: Store, clock: Clock, ids: Ids) -> None:
+    def __init__(self, tasks: Tasks, store: Store, ids: Ids) -> None:
         super().__init__(tasks, "hints")
         self._store = store
-        self._clock = clock
         self._sender = ids.token()[:8]
         self._waiting: dict[Hint, None] = {}
 
@@ -73,7 +71,7 @@ class Hints(Loop):
                 await self._store.announce(texts)
             except DatabaseError as error:
                 log.debug("hints were not sent: %s", error)
-            await self._clock.sleep(PAUSE_S)
+            await asyncio.sleep(PAUSE_S)
         return None
 
     async def flush(self) -> None:

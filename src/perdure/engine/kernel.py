@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from perdure.engine.claimer import Claimer, Claims
 from perdure.engine.committer import Lane, OpenClose, Retry
@@ -44,8 +44,7 @@ from perdure.ports.store import Store
 log = logging.getLogger("perdure")
 
 
-@dataclass(frozen=True, slots=True)
-class KernelSettings:
+class KernelSettings(NamedTuple):
     """What the kernel is told; times in seconds.
 
     `queues` are registered at the start; `listen` narrows those the process serves.
@@ -63,8 +62,7 @@ class KernelSettings:
     max_running: int = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Ports:
+class Ports(NamedTuple):
     """What comes from outside."""
 
     store: Store
@@ -106,7 +104,7 @@ class Kernel:
             self._starts, self.time, self.runner, self._new_run, self._enqueued
         )
         self.queues = RegisteredQueues(store, retry, settings.listen)
-        self._hints = Hints(tasks, store, ports.clock, ports.ids)
+        self._hints = Hints(tasks, store, ports.ids)
         self._dispatcher = self._build_dispatcher()
         self._due = DueSweep(
             tasks,

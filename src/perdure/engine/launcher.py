@@ -1,8 +1,7 @@
 """Starts workflows: the row first, then the body, whoever still waits for it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from perdure.engine.committer import Entry, Lane
 from perdure.engine.registry import WorkflowDefinition
@@ -16,8 +15,7 @@ from perdure.model.status import WorkflowState
 from perdure.model.workflow import Checkpoint, NewWorkflow, StandingWorkflow, Start, WorkflowKey
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """A workflow about to be started here, with its arguments as a replay would decode them."""
 
     row: NewWorkflow

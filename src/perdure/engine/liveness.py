@@ -12,8 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from perdure.errors import DatabaseError, LeaseLost
 from perdure.logic.liveness import Rhythm
@@ -33,8 +32,7 @@ _WORTH_SAYING = frozenset({1, 10, 100})
 _NOW_AND_THEN = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Pulse:
+class Pulse(NamedTuple):
     """What the thread needs to know: who beats, how often, and what it serves."""
 
     executor_name: str

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from perdure.engine.committer import Retry
 from perdure.errors import UnknownQueue
@@ -12,8 +12,7 @@ from perdure.model.wire import INTERNAL_QUEUES
 from perdure.ports.store import QueueStore
 
 
-@dataclass(frozen=True, slots=True)
-class QueueDeclaration:
+class QueueDeclaration(NamedTuple):
     """A queue to register, and what is to happen if one of that name is registered already."""
 
     settings: QueueSettings

@@ -4,8 +4,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from perdure.engine.committer import Lane
 from perdure.engine.context import PLACE
@@ -34,8 +33,7 @@ from perdure.model.workflow import Finish, Outcome, Release
 log = logging.getLogger("perdure")
 
 
-@dataclass(frozen=True, slots=True)
-class Ends:
+class Ends(NamedTuple):
     """The lanes that end runs."""
 
     finishes: Lane[Finish, Answer[Outcome]]

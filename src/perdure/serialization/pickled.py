@@ -1,12 +1,11 @@
 """Pickled payloads, as the Python SDK writes them by default: base64 of a pickle.
 
-Reading one runs what it says. Nothing here is reached unless the engine was told to unpickle.
+Reading one runs what it says. Nothing here is reached unless the engine was told to unpickle; the
+modules for it are imported only then.
 """
 
 import base64
 import binascii
-import pickle
-import pickletools
 from typing import Any
 
 from perdure.model.wire import PORTABLE_JSON, PY_PICKLE
@@ -60,6 +59,8 @@ class Labels:
 
 def dump_pickle(value: Any) -> str:
     """The text of a value; raises `Misfit`."""
+    import pickle  # noqa: PLC0415 - only who uses it pays for it
+
     try:
         return base64.b64encode(pickle.dumps(value, _PROTOCOL)).decode()
     except Exception as error:
@@ -68,6 +69,8 @@ def dump_pickle(value: Any) -> str:
 
 def load_pickle(text: str) -> Any:
     """The value of a text; raises `Misfit`. Imports and runs whatever the pickle names."""
+    import pickle  # noqa: PLC0415 - only who uses it pays for it
+
     try:
         return pickle.loads(base64.b64decode(text, validate=True))  # noqa: S301  opted into
     except binascii.Error as error:
@@ -78,6 +81,8 @@ def load_pickle(text: str) -> Any:
 
 def peek_pickle(text: str) -> tuple[str, str]:
     """The class name and the first text of a pickled error, read without running anything."""
+    import pickletools  # noqa: PLC0415 - only who uses it pays for it
+
     texts: list[str] = []
     name = ""
     try:

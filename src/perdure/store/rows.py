@@ -5,10 +5,13 @@ that knows which column becomes which field. Payload columns (`inputs`, `output`
 in the lists: a query selects them as the payload table's value, else the legacy column's.
 """
 
+import json
 from typing import Any, Final, Protocol
 
+from perdure.logic.queues import as_stored
 from perdure.model.ids import BootId, ExecutorId, OwnerToken, StepId, WorkflowId
-from perdure.model.lease import LeaseSeen, LockState
+from perdure.model.lease import LeaseSeen, LockState, ProcessSeen, Serves
+from perdure.model.queue import QueueDepth, QueueLimits, QueueRow, QueueSettings, Rate, Usage
 from perdure.model.status import WorkflowState
 from perdure.model.workflow import (
     ClaimedRun,
@@ -98,7 +101,30 @@ STEP_COLUMNS: Final = (
     "serialization",
 )
 
+LIMIT_COLUMNS: Final = (
+    "concurrency",
+    "worker_concurrency",
+    "rate_limit_max",
+    "rate_limit_period_sec",
+    "priority_enabled",
+    "partition_queue",
+    "polling_interval_sec",
+    "partition_concurrency",
+    "partition_worker_concurrency",
+    "partition_rate_limit_max",
+    "partition_rate_limit_period_sec",
+)
+"""What is set for a queue in the shared table."""
+
+QUEUE_COLUMNS: Final = ("name", *LIMIT_COLUMNS, "application_name", "created_at", "updated_at")
+
+SETTING_COLUMNS: Final = ("partitioned", "max_polling_interval_sec", "paused_at")
+"""What of a queue only our own table has; all are NULL where it has no row."""
+
 COLUMN_LISTS: Final = {
+    "limit_columns": LIMIT_COLUMNS,
+    "queue_columns": QUEUE_COLUMNS,
+    "setting_columns": SETTING_COLUMNS,
     "standing_columns": STANDING_COLUMNS,
     "outcome_columns": OUTCOME_COLUMNS,
     "claimed_columns": CLAIMED_COLUMNS,
@@ -225,6 +251,111 @@ def lease_seen(row: Row) -> LeaseSeen:
         lock=LockState(row["lock"]),
         orphaned=bool(row["orphaned"]),
     )
+
+
+def queue_row(row: Row) -> QueueRow:
+    """From QUEUE_COLUMNS and SETTING_COLUMNS."""
+    base_s = row["polling_interval_sec"]
+    longest_s = row["max_polling_interval_sec"]
+    if longest_s is None:
+        longest_s = QueueSettings(name="").max_polling_interval_s
+    return QueueRow(
+        settings=as_stored(
+            QueueSettings(
+                name=row["name"],
+                limits=QueueLimits(
+                    worker=row["worker_concurrency"],
+                    concurrency=row["concurrency"],
+                    rate=_rate(row["rate_limit_max"], row["rate_limit_period_sec"]),
+                    partition_worker=row["partition_worker_concurrency"],
+                    partition_concurrency=row["partition_concurrency"],
+                    partition_rate=_rate(
+                        row["partition_rate_limit_max"], row["partition_rate_limit_period_sec"]
+                    ),
+                ),
+                priority_enabled=bool(row["priority_enabled"]),
+                partitioned=bool(row["partitioned"]),
+                base_polling_interval_s=base_s,
+                max_polling_interval_s=max(base_s, longest_s),
+            )
+        ),
+        application_name=row["application_name"] or None,
+        paused_at_ms=row["paused_at"],
+        created_at_ms=row["created_at"],
+        updated_at_ms=row["updated_at"],
+    )
+
+
+def limit_values(settings: QueueSettings) -> tuple[Any, ...]:
+    """What the shared table stores of a queue, in the order of LIMIT_COLUMNS."""
+    limits = settings.limits
+    return (
+        limits.concurrency,
+        limits.worker,
+        *_rate_values(limits.rate),
+        settings.priority_enabled,
+        limits.of_partitions,
+        settings.base_polling_interval_s,
+        limits.partition_concurrency,
+        limits.partition_worker,
+        *_rate_values(limits.partition_rate),
+    )
+
+
+def queue_depth(row: Row) -> QueueDepth:
+    """From `name` and what was counted for it: `enqueued`, `delayed`, `pending`, `oldest_at`,
+    `completed`."""
+    return QueueDepth(
+        name=row["name"],
+        enqueued=row["enqueued"],
+        delayed=row["delayed"],
+        pending=row["pending"],
+        oldest_at_ms=row["oldest_at"],
+        completed=row["completed"],
+    )
+
+
+def usage(row: Row) -> Usage:
+    """From `pending`, `claims` and `frees_at` of a queue or a partition."""
+    return Usage(pending=row["pending"], claims=row["claims"], frees_at_ms=row["frees_at"])
+
+
+def serves_text(serves: Serves) -> str:
+    """What a lease stores of it in `serves`."""
+    return json.dumps(
+        {
+            "version": serves.version,
+            "queues": None if serves.queues is None else list(serves.queues),
+            "functions": list(serves.functions),
+        }
+    )
+
+
+def process_seen(row: Row) -> ProcessSeen:
+    """From a lease's `executor_id` and `serves`."""
+    return ProcessSeen(ExecutorId(row["executor_id"]), _serves(row["serves"]))
+
+
+def _serves(text: str | None) -> Serves | None:
+    # A newer version may write it in a way that this one does not know.
+    try:
+        found = json.loads(text or "")
+        queues = found["queues"]
+        return Serves(
+            str(found["version"]),
+            None if queues is None else tuple(map(str, queues)),
+            tuple(map(str, found["functions"])),
+        )
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def _rate(limit: int | None, period_s: float | None) -> Rate | None:
+    return None if limit is None or period_s is None else Rate(limit, period_s)
+
+
+def _rate_values(rate: Rate | None) -> tuple[int | None, float | None]:
+    return (None, None) if rate is None else (rate.limit, rate.period_s)
 
 
 def _token(text: str | None) -> OwnerToken | None:

@@ -42,7 +42,7 @@ class Other:
 
 def beat(suspect: LeaseSeen | None) -> Beat:
     suspects = () if suspect is None else (suspect,)
-    return Beat(held=True, now_ms=0, suspects=suspects, ready=False, next_due_ms=None)
+    return Beat(held=True, now_ms=0, suspects=suspects, ready=(), next_at_ms=None, queues="")
 
 
 @given(PAUSES, st.lists(LOCKS, min_size=60, max_size=60))

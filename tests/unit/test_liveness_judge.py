@@ -26,7 +26,7 @@ def seen(
 
 
 def beat(*suspects: LeaseSeen) -> Beat:
-    return Beat(held=True, now_ms=0, suspects=suspects, ready=False, next_due_ms=None)
+    return Beat(held=True, now_ms=0, suspects=suspects, ready=(), next_at_ms=None, queues="")
 
 
 def steady(judge: Judge, until_s: float, *suspects: LeaseSeen, begin_s: float = 0.0) -> list[float]:

@@ -12,7 +12,7 @@ from perdure.model.queue import PartitionHead, QueueLimits, Usage
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How many may be taken; `frees_at_ms` says when there is room again if time brings it."""
+    """How many may be taken; `frees_at_ms` says when time brings more room, where it does."""
 
     count: int
     frees_at_ms: int | None = None
@@ -20,14 +20,19 @@ class Room:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRooms:
-    """How many to look for in each partition, and how many to take of them altogether."""
+    """How many to look for in each partition, and how many to take of them altogether.
+
+    A partition without room is left out; the room of the whole says when the first of them whose
+    rate is used up has some again.
+    """
 
     by_key: Mapping[str, int]
     total: Room
 
 
 def room_of_queue(limits: QueueLimits, usage: Usage, running: int, most: int) -> Room:
-    """The room the limits of a whole queue leave to a process that runs `running` of it."""
+    """The room the limits of a whole queue leave to a process that runs `running` of it and wants
+    `most`."""
     count = _least(
         most,
         _left(limits.worker, running),
@@ -43,9 +48,9 @@ def rooms_of_partitions(
     running: Mapping[str, int],
     total: Room,
 ) -> PartitionRooms:
-    """The same for each partition with work, within the room of the whole queue.
+    """The room that their own limits leave to partitions with work, within that of the queue.
 
-    Where every partition waits for its rate alone, the room says when the first of them frees.
+    `running` is what this process runs of each.
     """
     by_key: dict[str, int] = {}
     waits: list[int] = []
@@ -62,9 +67,9 @@ def rooms_of_partitions(
             by_key[head.key] = count
         elif head.usage.frees_at_ms is not None:
             waits.append(head.usage.frees_at_ms)
-    if by_key or total.count == 0:
-        return PartitionRooms(by_key, total)
-    return PartitionRooms(by_key, Room(0, min(waits, default=None)))
+    if total.count == 0:
+        return PartitionRooms({}, total)
+    return PartitionRooms(by_key, Room(total.count if by_key else 0, min(waits, default=None)))
 
 
 def _left(limit: int | None, used: int) -> int | None:

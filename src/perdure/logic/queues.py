@@ -5,10 +5,16 @@ from enum import Enum
 
 from perdure.errors import ConfigurationError, QueueOwnedByAnother
 from perdure.model.queue import QueueLimits, QueueRow, QueueSettings, Rate
-from perdure.model.wire import INTERNAL_QUEUES, RESERVED_PREFIXES
+from perdure.model.wire import RESERVED_PREFIXES
 
 LARGEST_LIMIT = 2**31 - 1
 """The largest number of the shared columns."""
+
+SHORTEST_S = 0.001
+"""Instants are whole milliseconds, so that nothing shorter can be told apart from nothing."""
+
+LONGEST_S = 1e9
+"""Some 30 years, so that no sum of an instant and a duration leaves its column."""
 
 
 class OnConflict(Enum):
@@ -26,11 +32,16 @@ class OnConflict(Enum):
 
 def check_name(name: str) -> str:
     """A name a queue may have; raises `ConfigurationError`."""
-    if not isinstance(name, str) or not name.strip() or "\x00" in name:
+    if not isinstance(name, str) or not name.strip():
         raise ConfigurationError(f"queue name {name!r}: it must be a text that is not blank")
-    if name in INTERNAL_QUEUES or name.startswith(RESERVED_PREFIXES):
+    if "\x00" in name or any("\ud800" <= character <= "\udfff" for character in name):
         raise ConfigurationError(
-            f"queue {name!r}: names that begin with {' or '.join(RESERVED_PREFIXES)} are reserved"
+            f"queue name {name!r}: no database stores NUL or half a character; leave it out"
+        )
+    if name.startswith(RESERVED_PREFIXES):
+        raise ConfigurationError(
+            f"queue {name!r}: names that begin with {' or '.join(RESERVED_PREFIXES)} are reserved; "
+            "choose another"
         )
     return name
 
@@ -45,63 +56,58 @@ def check_settings(settings: QueueSettings) -> QueueSettings:
         ("partition_worker_concurrency", limits.partition_worker),
         ("partition_concurrency", limits.partition_concurrency),
     ):
-        _check_count(settings, option, limit)
+        if limit is not None:
+            _check_count(settings, option, limit, " or None for no limit")
     _check_rate(settings, "rate_limit", limits.rate)
     _check_rate(settings, "partition_rate_limit", limits.partition_rate)
-    if not settings.base_polling_interval_s > 0:
-        raise _refusal(settings, "base_polling_interval must be more than 0 s")
+    _check_seconds(settings, "base_polling_interval", settings.base_polling_interval_s)
+    _check_seconds(settings, "max_polling_interval", settings.max_polling_interval_s)
     if settings.max_polling_interval_s < settings.base_polling_interval_s:
-        raise _refusal(settings, "max_polling_interval must not be below base_polling_interval")
+        raise _refusal(
+            settings,
+            f"max_polling_interval={settings.max_polling_interval_s:g} s is below "
+            f"base_polling_interval={settings.base_polling_interval_s:g} s: raise it to that",
+        )
     if limits.of_partitions and not settings.partitioned:
-        raise _refusal(settings, "a limit of partitions needs partitioned=True")
+        raise _refusal(settings, "a limit of each partition needs partitioned=True")
     _check_order(settings, limits)
     return settings
 
 
 def _check_order(settings: QueueSettings, limits: QueueLimits) -> None:
     """A narrower scope cannot be allowed more than a wider one that contains it."""
-    for narrow, low, wide, high in (
-        ("worker_concurrency", limits.worker, "global_concurrency", limits.concurrency),
-        (
-            "partition_worker_concurrency",
-            limits.partition_worker,
-            "worker_concurrency",
-            limits.worker,
-        ),
-        (
-            "partition_worker_concurrency",
-            limits.partition_worker,
-            "partition_concurrency",
-            limits.partition_concurrency,
-        ),
-        (
-            "partition_worker_concurrency",
-            limits.partition_worker,
-            "global_concurrency",
-            limits.concurrency,
-        ),
-        (
-            "partition_concurrency",
-            limits.partition_concurrency,
-            "global_concurrency",
-            limits.concurrency,
-        ),
+    worker = ("worker_concurrency", limits.worker)
+    whole = ("global_concurrency", limits.concurrency)
+    worker_part = ("partition_worker_concurrency", limits.partition_worker)
+    part = ("partition_concurrency", limits.partition_concurrency)
+    for (narrow, low), (wide, high) in (
+        (worker, whole),
+        (worker_part, worker),
+        (worker_part, part),
+        (worker_part, whole),
+        (part, whole),
     ):
         if low is not None and high is not None and low > high:
-            raise _refusal(settings, f"{narrow}={low} is more than {wide}={high}")
-    part, whole = limits.partition_rate, limits.rate
-    if part and whole and part.limit * whole.period_s > whole.limit * part.period_s:
-        raise _refusal(settings, "partition_rate_limit is faster than rate_limit")
+            raise _refusal(
+                settings,
+                f"{narrow}={low} is more than {wide}={high}, which would always bind first: lower "
+                "it or leave it out",
+            )
+    fast, slow = limits.partition_rate, limits.rate
+    if fast and slow and fast.limit * slow.period_s > slow.limit * fast.period_s:
+        raise _refusal(
+            settings,
+            f"partition_rate_limit ({_rate_text(fast)}) is faster than rate_limit "
+            f"({_rate_text(slow)}): slow it down or leave it out",
+        )
 
 
-def _check_count(settings: QueueSettings, option: str, limit: int | None) -> None:
-    if limit is None:
-        return
+def _check_count(settings: QueueSettings, option: str, limit: int, otherwise: str = "") -> None:
     if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= LARGEST_LIMIT:
         raise _refusal(
             settings,
-            f"{option}={limit!r} must be a whole number from 1 to {LARGEST_LIMIT:,}, or None for "
-            "no limit; to stop a queue, pause it",
+            f"{option}={limit!r} must be a whole number from 1 to {LARGEST_LIMIT:,}{otherwise}; to "
+            "stop a queue, pause it",
         )
 
 
@@ -109,8 +115,22 @@ def _check_rate(settings: QueueSettings, option: str, rate: Rate | None) -> None
     if rate is None:
         return
     _check_count(settings, f"{option}.limit", rate.limit)
-    if not rate.period_s > 0:
-        raise _refusal(settings, f"{option}.period must be more than 0 s")
+    _check_seconds(settings, f"{option}.period", rate.period_s)
+
+
+def _check_seconds(settings: QueueSettings, option: str, seconds: float) -> None:
+    is_number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    # The comparison is false for NaN, too.
+    if not is_number or not SHORTEST_S <= seconds <= LONGEST_S:
+        raise _refusal(
+            settings,
+            f"{option}={seconds!r} must be a number of seconds from {SHORTEST_S:g} to "
+            f"{LONGEST_S:,.0f}",
+        )
+
+
+def _rate_text(rate: Rate) -> str:
+    return f"{rate.limit} in {rate.period_s:g} s"
 
 
 def _refusal(settings: QueueSettings, reason: str) -> ConfigurationError:

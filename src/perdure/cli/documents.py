@@ -1,4 +1,4 @@
-"""Workflows and steps as JSON documents. Their keys are an interface: programs read them."""
+"""What the commands print for machines. The keys are an interface: programs read them."""
 
 import json
 from collections.abc import Sequence
@@ -6,6 +6,8 @@ from typing import Any
 
 from perdure.cli.payloads import payload
 from perdure.cli.wording import iso_time
+from perdure.logic.explaining import Explanation
+from perdure.model.queue import QueueDepth, QueueRow, Rate
 from perdure.model.workflow import StepRow, WorkflowRow
 
 
@@ -22,6 +24,32 @@ def print_workflow(row: WorkflowRow) -> None:
 def print_steps(steps: Sequence[StepRow]) -> None:
     """An array of steps."""
     print_json([_step(row) for row in steps])
+
+
+def print_explanation(workflow_id: str, explanation: Explanation) -> None:
+    """Why a workflow does not run."""
+    print_json(
+        {
+            "workflow_id": workflow_id,
+            "cause": explanation.cause.value,
+            "text": explanation.text,
+            "until": iso_time(explanation.until_ms),
+            "holders": [
+                {"executor_id": executor, "running": running}
+                for executor, running in explanation.holders
+            ],
+        }
+    )
+
+
+def print_queues(found: Sequence[tuple[QueueRow, QueueDepth]]) -> None:
+    """An array of queues."""
+    print_json([_queue(row, depth) for row, depth in found])
+
+
+def print_queue(row: QueueRow, depth: QueueDepth) -> None:
+    """One queue."""
+    print_json(_queue(row, depth))
 
 
 def print_json(document: Any) -> None:
@@ -73,3 +101,33 @@ def _step(row: StepRow) -> dict[str, Any]:
         "output": payload(row.output, row.serialization).value,
         "error": payload(row.error, row.serialization).value,
     }
+
+
+def _queue(row: QueueRow, depth: QueueDepth) -> dict[str, Any]:
+    settings, limits = row.settings, row.settings.limits
+    return {
+        "name": row.name,
+        "application": row.application_name,
+        "paused_at": iso_time(row.paused_at_ms),
+        "worker_concurrency": limits.worker,
+        "global_concurrency": limits.concurrency,
+        "rate_limit": _rate(limits.rate),
+        "priority_enabled": settings.priority_enabled,
+        "partitioned": settings.partitioned,
+        "partition_concurrency": limits.partition_concurrency,
+        "partition_worker_concurrency": limits.partition_worker,
+        "partition_rate_limit": _rate(limits.partition_rate),
+        "base_polling_interval_s": settings.base_polling_interval_s,
+        "max_polling_interval_s": settings.max_polling_interval_s,
+        "created_at": iso_time(row.created_at_ms),
+        "updated_at": iso_time(row.updated_at_ms),
+        "enqueued": depth.enqueued,
+        "delayed": depth.delayed,
+        "running": depth.pending,
+        "oldest_at": iso_time(depth.oldest_at_ms),
+        "completed_last_minute": depth.completed,
+    }
+
+
+def _rate(rate: Rate | None) -> dict[str, Any] | None:
+    return None if rate is None else {"limit": rate.limit, "period_s": rate.period_s}

@@ -8,6 +8,7 @@ from typer.core import TyperGroup
 
 from perdure.cli.demo.command import demo
 from perdure.cli.migrate import migrate
+from perdure.cli.queues import queues
 from perdure.cli.workflows import workflows
 from perdure.errors import ConfigurationError, PerdureError, UsageError
 
@@ -52,12 +53,13 @@ program = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    help="Durable workflows on Postgres and SQLite: migrate a database, look at workflows, and "
-    "archive a folder as a demonstration.",
+    help="Durable workflows and queues on Postgres and SQLite: migrate a database, look at "
+    "workflows and queues, and archive a folder as a demonstration.",
 )
 program.command()(demo)
 program.command()(migrate)
 program.add_typer(workflows, name="workflow")
+program.add_typer(queues, name="queue")
 
 
 def _show_version(wanted: bool) -> None:  # noqa: FBT001 - the parser calls it

@@ -1,14 +1,17 @@
-"""Workflows and steps as tables for people."""
+"""Workflows, steps and queues as tables for people."""
 
+import time
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from perdure.cli.limits import limits_in_words, settings_in_words
 from perdure.cli.payloads import payload
 from perdure.cli.wording import local_time, printable
 from perdure.logic.phrases import duration, plural
+from perdure.model.queue import QueueDepth, QueueRow
 from perdure.model.status import WorkflowState
 from perdure.model.workflow import StepRow, WorkflowRow
 
@@ -25,7 +28,7 @@ _UNBOUNDED = 1_000_000
 
 _LONGEST_CELL = 120
 
-_WHOLE = frozenset({"id", "state", "step"})
+_WHOLE = frozenset({"id", "state", "step", "queue"})
 """Columns that are folded last where a terminal is narrow."""
 
 
@@ -47,14 +50,10 @@ def print_workflow_table(rows: Sequence[WorkflowRow], app: str) -> None:
 
 def print_workflow_details(row: WorkflowRow) -> None:
     """One line for each thing known about a workflow."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
+    table = _sheet()
     table.add_row("id", *_texts(row.workflow_id))
     table.add_row("state", _state(row.state))
-    for what, value in _details(row):
-        if value not in (None, ""):
-            table.add_row(what, Text(printable(str(value))))
+    _fill(table, _details(row))
     _print(table)
 
 
@@ -72,6 +71,30 @@ def print_step_table(steps: Sequence[StepRow], workflow_id: str) -> None:
         )
     _print(table)
     print(plural(len(steps), "step"))
+
+
+def print_queue_table(found: Sequence[tuple[QueueRow, QueueDepth]], app: str) -> None:
+    """One line for each queue."""
+    if not found:
+        print(f"the application {printable(app)!r} has no queues")
+        return
+    table = _table("queue", "waiting", "oldest", "delayed", "running", "ended/min", "limits")
+    for row, depth in found:
+        table.add_row(
+            *_texts(row.name, f"{depth.enqueued:,}", _age(depth.oldest_at_ms)),
+            *_texts(f"{depth.delayed:,}", f"{depth.pending:,}", f"{depth.completed:,}"),
+            _limits(row),
+        )
+    _print(table)
+
+
+def print_queue_details(row: QueueRow, depth: QueueDepth) -> None:
+    """One line for each setting of a queue and each count of what is in it."""
+    table = _sheet()
+    table.add_row("queue", *_texts(row.name))
+    table.add_row("state", Text("paused", "yellow") if row.is_paused else Text("served", "green"))
+    _fill(table, _queue_details(row, depth))
+    _print(table)
 
 
 def _print(table: Table) -> None:
@@ -92,6 +115,20 @@ def _table(*columns: str) -> Table:
     for column in columns:
         table.add_column(column, overflow="fold", no_wrap=column in _WHOLE)
     return table
+
+
+def _sheet() -> Table:
+    """A table of two columns: what it is, and the value."""
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def _fill(table: Table, details: Iterable[tuple[str, object]]) -> None:
+    for what, value in details:
+        if value not in (None, ""):
+            table.add_row(what, Text(printable(str(value))))
 
 
 def _texts(*values: object) -> Iterable[Text]:
@@ -150,3 +187,28 @@ def _details(row: WorkflowRow) -> Iterable[tuple[str, object]]:
         yield "output", payload(row.output, label).as_text()
     if row.error is not None:
         yield "error", payload(row.error, label).as_error()
+
+
+def _age(epoch_ms: int | None) -> str:
+    """How long ago, by this machine's clock."""
+    return "" if epoch_ms is None else duration(max(time.time() - epoch_ms / 1000, 0))
+
+
+def _limits(row: QueueRow) -> Text:
+    limits = limits_in_words(row.settings)
+    if row.is_paused:
+        return Text(f"paused; {limits}" if limits else "paused", style="yellow")
+    return Text(limits)
+
+
+def _queue_details(row: QueueRow, depth: QueueDepth) -> Iterable[tuple[str, object]]:
+    yield "paused since", local_time(row.paused_at_ms)
+    yield "application", row.application_name
+    yield from settings_in_words(row.settings)
+    yield "created", local_time(row.created_at_ms)
+    yield "updated", local_time(row.updated_at_ms)
+    yield "waiting", f"{depth.enqueued:,}"
+    yield "oldest waiting", _age(depth.oldest_at_ms)
+    yield "delayed", f"{depth.delayed:,}"
+    yield "running", f"{depth.pending:,}"
+    yield "ended in the last minute", f"{depth.completed:,}"

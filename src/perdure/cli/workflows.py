@@ -1,13 +1,11 @@
-"""`perdure workflow list | get | steps`."""
+"""`perdure workflow list | get | steps | explain`."""
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from perdure.api.client import Client
-from perdure.api.management import Workflows
+from perdure.cli.asking import ask
 from perdure.cli.options import (
     APP_DEFAULT,
     SCHEMA_DEFAULT,
@@ -17,15 +15,14 @@ from perdure.cli.options import (
     Schema,
     required,
 )
+from perdure.cli.wording import printable
 from perdure.model.status import WorkflowState
-from perdure.model.workflow import StepRow, WorkflowRow
-
-T = TypeVar("T")
+from perdure.model.workflow import WorkflowRow
 
 workflows = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Look at the workflows of a database and their recorded steps.",
+    help="Look at the workflows of a database, their recorded steps, and why one waits.",
 )
 
 WorkflowIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")]
@@ -55,8 +52,8 @@ def list_workflows(
 ) -> None:
     """List the application's workflows, the newest first."""
 
-    async def ask(found: Workflows) -> list[WorkflowRow]:
-        return await found.list(
+    async def look(client: Client) -> list[WorkflowRow]:
+        return await client.workflows.list(
             states=state or (),
             names=name or (),
             queues=queue or (),
@@ -65,7 +62,7 @@ def list_workflows(
             with_payloads=as_json,
         )
 
-    rows = _ask(Client(required(database), name=app, schema=schema), ask)
+    rows = ask(Client(required(database), name=app, schema=schema), look)
     shown = rows[:limit]
     if as_json:
         from perdure.cli.documents import print_workflows
@@ -88,11 +85,10 @@ def get_workflow(
     as_json: Json = False,
 ) -> None:
     """Show everything about one workflow, of whichever application."""
-
-    async def ask(found: Workflows) -> WorkflowRow:
-        return await found.get(workflow_id, with_payloads=True)
-
-    row = _ask(Client(required(database), schema=schema), ask)
+    row = ask(
+        Client(required(database), schema=schema),
+        lambda client: client.workflows.get(workflow_id, with_payloads=True),
+    )
     if as_json:
         from perdure.cli.documents import print_workflow
 
@@ -112,11 +108,10 @@ def list_steps(
     as_json: Json = False,
 ) -> None:
     """List the recorded steps of one workflow."""
-
-    async def ask(found: Workflows) -> list[StepRow]:
-        return await found.steps(workflow_id)
-
-    steps = _ask(Client(required(database), schema=schema), ask)
+    steps = ask(
+        Client(required(database), schema=schema),
+        lambda client: client.workflows.steps(workflow_id),
+    )
     if as_json:
         from perdure.cli.documents import print_steps
 
@@ -127,9 +122,22 @@ def list_steps(
         print_step_table(steps, workflow_id)
 
 
-def _ask(client: Client, question: Callable[[Workflows], Awaitable[T]]) -> T:
-    async def ask() -> T:
-        async with client:
-            return await question(client.workflows)
+@workflows.command("explain")
+def explain_workflow(
+    workflow_id: WorkflowIdArgument,
+    *,
+    database: Database = None,
+    schema: Schema = SCHEMA_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Say in one sentence why a workflow does not run, and what to do about it."""
+    explanation = ask(
+        Client(required(database), schema=schema),
+        lambda client: client.workflows.explain(workflow_id),
+    )
+    if as_json:
+        from perdure.cli.documents import print_explanation
 
-    return asyncio.run(ask())
+        print_explanation(workflow_id, explanation)
+    else:
+        print(printable(explanation.text))

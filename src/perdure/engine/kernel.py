@@ -23,6 +23,7 @@ from perdure.engine.services import Service, Tasks
 from perdure.engine.sweeper import OwnershipPoll, SelfCheck, Takeovers
 from perdure.engine.time import DatabaseTime
 from perdure.engine.waiter import Waiter
+from perdure.engine.watchman import Watchman
 from perdure.errors import (
     DatabaseError,
     DatabaseUnavailable,
@@ -133,6 +134,7 @@ class Kernel:
             ),
             self._hints,
             self._due,
+            Watchman(tasks, store, retry, self.time, ports.ids),
             self._dispatcher,
         )
 

@@ -1,0 +1,352 @@
+"""When a process looks for work: what wakes it, what it takes, and what it leaves alone.
+
+The heartbeats of most tests here are so rare that nothing is found by one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from perdure import Queue, RateLimit, sleep, workflow
+from perdure.engine import dispatcher
+from tests.support.engines import Lab
+from tests.support.waiting import eventually
+
+QUIET = {"heartbeat": 1_000, "lease": 10_000}
+"""No heartbeat comes while a test lasts."""
+
+
+class Gatekeeper:
+    """Bodies that wait until they are let go, and how many of them are inside."""
+
+    def __init__(self) -> None:
+        self.inside: Counter[str] = Counter()
+        self.most: Counter[str] = Counter()
+        self.begun: list[Any] = []
+        self._open = asyncio.Event()
+        self._passes = 0
+
+    async def pass_through(self, name: str, what: Any = None) -> None:
+        """Be inside until there is a pass, or the gate is open."""
+        self.begun.append(what)
+        self.inside[name] += 1
+        self.most[name] = max(self.most[name], self.inside[name])
+        while not self._open.is_set() and not self._passes:
+            await asyncio.sleep(0.001)
+        self._passes = max(self._passes - 1, 0)
+        self.inside[name] -= 1
+
+    def let(self, number: int) -> None:
+        """Let so many go."""
+        self._passes += number
+
+    def open(self) -> None:
+        """Let all go."""
+        self._open.set()
+
+    async def until_inside(self, name: str, number: int) -> None:
+        """Wait until exactly so many are inside."""
+        await eventually(lambda: self.inside[name] == number)
+
+
+@pytest.fixture
+def gate() -> Gatekeeper:
+    """A closed gate."""
+    return Gatekeeper()
+
+
+async def test_an_enqueue_wakes_the_process_itself(lab: Lab) -> None:
+    """No heartbeat and no poll is needed."""
+
+    @workflow(name="job")
+    async def job(number: int) -> int:
+        return number
+
+    await lab.start(job, queues=[Queue("q")], **QUIET)
+    handle = await job.options(queue="q").start(7)
+    assert await handle.result(timeout=20) == 7
+
+
+async def test_an_enqueue_wakes_another_process(shared_lab: Lab) -> None:
+    """By a hint on Postgres, by the change of the file on SQLite."""
+
+    @workflow(name="job")
+    async def job(number: int) -> int:
+        return number
+
+    worker = await shared_lab.start(job, queues=[Queue("q")], heartbeat=5, lease=60)
+    submitter = await shared_lab.start(job, queues=[Queue("q")], listen=[], **QUIET)
+    await eventually(lambda: worker.kernel.queues.known("q"))
+    handle = await job.options(queue="q", engine=submitter).start(7)
+    async with asyncio.timeout(4):
+        row = await shared_lab.until(handle.workflow_id)
+    assert row["executor_id"] == worker.executor_id
+
+
+async def test_a_freed_slot_is_refilled_at_once(lab: Lab, gate: Gatekeeper) -> None:
+    """With `worker_concurrency`: nobody waits for a poll, and never are more inside."""
+
+    @workflow(name="job")
+    async def job(number: int) -> None:
+        await gate.pass_through("job", number)
+
+    await lab.start(job, queues=[Queue("q", worker_concurrency=2)], **QUIET)
+    handles = await job.options(queue="q").start_many([(number,) for number in range(8)])
+    await gate.until_inside("job", 2)
+    for done in range(1, 7):
+        gate.let(1)
+        await eventually(lambda done=done: len(gate.begun) == done + 2)
+        assert gate.inside["job"] == 2
+    gate.open()
+    for handle in handles:
+        await handle.result(timeout=20)
+    assert gate.most["job"] == 2
+    assert gate.begun == list(range(8))
+
+
+async def test_a_process_holds_no_more_rows_than_it_may_run(lab: Lab, gate: Gatekeeper) -> None:
+    """Rows beyond `worker_concurrency` stay ENQUEUED for others."""
+
+    @workflow(name="job")
+    async def job() -> None:
+        await gate.pass_through("job")
+
+    await lab.start(job, queues=[Queue("q", worker_concurrency=2)], heartbeat=0.05, lease=10)
+    handles = await job.options(queue="q").start_many([()] * 6)
+    await gate.until_inside("job", 2)
+    states = Counter([(await lab.status(each.workflow_id))["status"] for each in handles])
+    assert states == {"PENDING": 2, "ENQUEUED": 4}
+    gate.open()
+
+
+async def test_global_concurrency_holds_over_processes(shared_lab: Lab, gate: Gatekeeper) -> None:
+    """And a slot freed in one process is taken at once, here or there, without a heartbeat."""
+
+    @workflow(name="job")
+    async def job(number: int) -> None:
+        await gate.pass_through("job", number)
+
+    queue = Queue("q", global_concurrency=3)
+    first = await shared_lab.start(job, queues=[queue], **QUIET)
+    await shared_lab.start(job, queues=[queue], **QUIET)
+    handles = await job.options(queue="q", engine=first).start_many([(n,) for n in range(12)])
+    await gate.until_inside("job", 3)
+    for done in range(1, 10):
+        gate.let(1)
+        await eventually(lambda done=done: len(gate.begun) == done + 3)
+    gate.open()
+    for handle in handles:
+        await shared_lab.until(handle.workflow_id)
+    assert gate.most["job"] == 3
+    assert sorted(gate.begun) == list(range(12))
+
+
+async def test_a_process_that_waits_for_room_is_told_of_it(
+    shared_lab: Lab, gate: Gatekeeper
+) -> None:
+    """Where the one that had the place cannot take the next workflow, for it has another function."""
+
+    @workflow(name="mine")
+    async def mine() -> None:
+        await gate.pass_through("mine")
+
+    @workflow(name="yours")
+    async def yours() -> None:
+        await gate.pass_through("yours")
+
+    queue = Queue("q", global_concurrency=1)
+    first = await shared_lab.start(mine, queues=[queue], heartbeat=5, lease=60)
+    second = await shared_lab.start(yours, queues=[queue], heartbeat=5, lease=60)
+    one = await mine.options(queue="q", engine=first).start()
+    await gate.until_inside("mine", 1)
+    other = await yours.options(queue="q", engine=second).start()
+    await eventually(lambda: second.kernel._dispatcher._marks["q"].is_blocked)
+    gate.open()
+    async with asyncio.timeout(4 if shared_lab.kind == "postgres" else 20):
+        await shared_lab.until(one.workflow_id)
+        await shared_lab.until(other.workflow_id)
+
+
+async def test_a_rate_goes_on_when_its_window_does(lab: Lab) -> None:
+    """Woken by the instant at which there is room again; in each window at most the limit."""
+
+    @workflow(name="job")
+    async def job() -> None: ...
+
+    limit = RateLimit(3, period=0.4)
+    await lab.start(job, queues=[Queue("q", rate_limit=limit)], **QUIET)
+    handles = await job.options(queue="q").start_many([()] * 8)
+    for handle in handles:
+        await handle.result(timeout=20)
+    starts = sorted(
+        [(await lab.status(each.workflow_id))["started_at_epoch_ms"] for each in handles]
+    )
+    for index in range(len(starts) - 3):
+        assert starts[index + 3] - starts[index] >= 400
+
+
+async def test_a_delayed_workflow_starts_when_it_is_due(lab: Lab) -> None:
+    """“a delayed workflow starts within 20 ms of its due time on an idle process”, give or take
+    what a busy test machine adds."""
+
+    @workflow(name="job")
+    async def job() -> None: ...
+
+    await lab.start(job, queues=[Queue("q")], **QUIET)
+    handle = await job.options(queue="q", delay=0.3).start()
+    assert (await lab.status(handle.workflow_id))["status"] == "DELAYED"
+    await handle.result(timeout=20)
+    row = await lab.status(handle.workflow_id)
+    assert 0 <= row["started_at_epoch_ms"] - row["delay_until_epoch_ms"] <= 500
+
+
+async def test_a_deadline_passes_in_the_queue(lab: Lab) -> None:
+    """A workflow that nobody may begin ends at the instant of its deadline."""
+
+    @workflow(name="job")
+    async def job() -> None: ...
+
+    @workflow(name="parent")
+    async def parent() -> str:
+        handle = await job.options(queue="q").start()
+        return handle.workflow_id
+
+    engine = await lab.start(job, parent, queues=[Queue("q")], **QUIET)
+    await engine.queues.pause("q")
+    child = await parent.options(timeout=0.4)()
+    row = await lab.until(child)
+    assert row["status"] == "CANCELLED"
+    assert row["completed_at"] >= row["workflow_deadline_epoch_ms"]
+
+
+async def test_nothing_is_claimed_from_a_paused_queue(lab: Lab) -> None:
+    """Until it is resumed, which needs no heartbeat either."""
+
+    @workflow(name="job")
+    async def job() -> None: ...
+
+    engine = await lab.start(job, queues=[Queue("q"), Queue("other")], **QUIET)
+    await engine.queues.pause("q")
+    held = await job.options(queue="q").start()
+    free = await job.options(queue="other").start()
+    await free.result(timeout=20)
+    assert (await lab.status(held.workflow_id))["status"] == "ENQUEUED"
+    await engine.queues.resume("q")
+    await held.result(timeout=20)
+
+
+async def test_a_changed_limit_is_followed_while_the_process_runs(
+    lab: Lab, gate: Gatekeeper
+) -> None:
+    """`worker_concurrency` 1 → 3."""
+
+    @workflow(name="job")
+    async def job() -> None:
+        await gate.pass_through("job")
+
+    engine = await lab.start(job, queues=[Queue("q", worker_concurrency=1)], **QUIET)
+    handles = await job.options(queue="q").start_many([()] * 4)
+    await gate.until_inside("job", 1)
+    await engine.queues.update("q", worker_concurrency=3)
+    await gate.until_inside("job", 3)
+    gate.open()
+    for handle in handles:
+        await handle.result(timeout=20)
+    assert gate.most["job"] == 3
+
+
+async def test_a_process_takes_on_what_it_can_run(lab: Lab, gate: Gatekeeper) -> None:
+    """“an unlimited queue is claimed in bounded batches as the process can run them”; those that
+    only wait take no room."""
+
+    @workflow(name="job")
+    async def job() -> None:
+        await gate.pass_through("job")
+
+    @workflow(name="sleeper")
+    async def sleeper() -> None:
+        await sleep(hours=1)
+
+    engine = await lab.start(job, sleeper, queues=[Queue("q")], max_running=8, **QUIET)
+    await sleeper.options(queue="q").start_many([()] * 30)
+    await eventually(lambda: sum(run.only_waits for run in engine.kernel.runner.runs.values()) == 30)
+    handles = await job.options(queue="q").start_many([()] * 20)
+    await gate.until_inside("job", 8)
+    gate.open()
+    for handle in handles:
+        await handle.result(timeout=20)
+    assert gate.most["job"] <= 8
+
+
+async def test_an_idle_process_looks_for_nothing(lab: Lab) -> None:
+    """Besides the heartbeat no statement is made while nothing happens."""
+
+    @workflow(name="job")
+    async def job() -> None: ...
+
+    queues = [Queue("q"), Queue("limited", global_concurrency=1), Queue("p", partition_concurrency=1)]
+    await lab.start(job, queues=queues, heartbeat=0.05, lease=10)
+    await (await job.options(queue="q").start()).result(timeout=20)
+    beats = Counter[str]()
+    engine = lab.engine.kernel
+    original = engine.on_beat
+
+    def count(beat: Any, at_s: float) -> None:
+        beats["seen"] += 1
+        original(beat, at_s)
+
+    engine.on_beat = count  # type: ignore[method-assign]
+    await eventually(lambda: beats["seen"] >= 2)
+    lab.store.forget()
+    seen = beats["seen"]
+    await eventually(lambda: beats["seen"] >= seen + 5)
+    assert [call.method for call in lab.store.calls if call.method != "lost"] == []
+
+
+async def test_a_full_queue_is_not_asked_at_every_heartbeat(lab: Lab, gate: Gatekeeper) -> None:
+    """“back-off also when blocked by a limit”."""
+
+    @workflow(name="job")
+    async def job() -> None:
+        await gate.pass_through("job")
+
+    queue = Queue("q", global_concurrency=1, base_polling_interval=600, max_polling_interval=600)
+    await lab.start(job, queues=[queue], heartbeat=0.02, lease=10)
+    handles = await job.options(queue="q").start_many([()] * 3)
+    await gate.until_inside("job", 1)
+    marks = lab.engine.kernel._dispatcher._marks
+    await eventually(lambda: marks["q"].is_blocked)
+    lab.store.forget()
+    before = lab.engine.kernel.time._offset_ms
+    await eventually(lambda: lab.engine.kernel.time._offset_ms != before)
+    assert [call for call in lab.store.calls if call.method == "claim_shared"] == []
+    gate.open()
+    for handle in handles:
+        await handle.result(timeout=20)
+
+
+async def test_one_busy_queue_does_not_starve_another(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each queue has its share of every claim, whatever waits in the others."""
+    monkeypatch.setattr(dispatcher, "CLAIM_BATCH", 4)
+    order: list[str] = []
+
+    @workflow(name="job")
+    async def job(queue: str) -> None:
+        order.append(queue)
+
+    engine = await lab.start(job, queues=[Queue("busy"), Queue("calm")], max_running=4, **QUIET)
+    await engine.queues.pause("busy")
+    await engine.queues.pause("calm")
+    await job.options(queue="busy").start_many([("busy",)] * 40)
+    last = await job.options(queue="calm").start("calm")
+    await engine.queues.resume("busy")
+    await engine.queues.resume("calm")
+    await last.result(timeout=20)
+    await eventually(lambda: len(order) == 41)
+    assert order.index("calm") < 20

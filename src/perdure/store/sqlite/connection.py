@@ -2,7 +2,8 @@
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,16 @@ class Connection:
         """Execute one statement and return its first row, if any."""
         found: sqlite3.Row | None = self.driver.execute(sql, parameters).fetchone()
         return found
+
+    @contextmanager
+    def snapshot(self) -> Generator[None]:
+        """Let everything read in the block be of one moment."""
+        self.driver.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self.driver.in_transaction:
+                self.driver.execute("ROLLBACK")
 
     def close(self) -> None:
         """Give the connection up; an open transaction is rolled back."""

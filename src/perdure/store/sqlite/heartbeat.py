@@ -13,7 +13,9 @@ from perdure.errors import DatabaseConflict, DatabaseUnavailable, LeaseLost
 from perdure.model.ids import BootId
 from perdure.model.lease import Beat, NewLease
 from perdure.model.workflow import WorkflowKey
+from perdure.store import rows
 from perdure.store.sqlite import liveness
+from perdure.store.sqlite.commit_watch import CommitWatch
 from perdure.store.sqlite.concern import Access, packed
 from perdure.store.sqlite.connection import Connection
 from perdure.store.sqlite.instants import wall_clock_ms
@@ -39,15 +41,23 @@ class SqliteHeartbeatLink:
         self._session: Session | None = None
         self._lock: liveness.LivenessLock | None = None
         self._renewed_ms = 0
-        self._seen: tuple[object, Surroundings] | None = None
+        self._seen: tuple[int, dict[str, str], Surroundings] | None = None
+        self._callback: Callable[[str], None] | None = None
+        self._watch: CommitWatch | None = None
 
     def when_lost(self, callback: Callable[[], None]) -> None:
         """See `HeartbeatLink.when_lost`; nothing is between us and a file."""
+
+    def listen(self, callback: Callable[[str], None]) -> None:
+        """See `HeartbeatLink.listen`; in memory there is nobody to hear."""
+        self._callback = callback
 
     async def open(self, lease: NewLease) -> bool:
         """See `HeartbeatLink.open`."""
         await self.close()
         self._session = session = self._connect()
+        if isinstance(session, OwnSession) and self._callback is not None:
+            self._watch = CommitWatch(session, self._access.queries, self._callback)
         # Before the lease names it: nobody may ever find a living process's lock free.
         self._take_lock(lease.boot_id)
         patience_s = self._access.settings.busy_timeout_s
@@ -58,14 +68,20 @@ class SqliteHeartbeatLink:
         return self._lock is not None
 
     async def beat(
-        self, lease: NewLease, queues: tuple[str, ...], keys: tuple[WorkflowKey, ...], version: str
+        self, lease: NewLease, queues: tuple[str, ...], keys: tuple[WorkflowKey, ...]
     ) -> Beat:
         """See `HeartbeatLink.beat`."""
         session = self._session
         if session is None:
             raise DatabaseUnavailable("the heartbeat's link is not open")
         await self._renew_if_due(session, lease)
-        seen = await self._look(session, queues, keys, version)
+        asked = {
+            "application": self._access.application,
+            "queues": packed(queues),
+            "keys": packed(keys),
+            "version": lease.serves.version,
+        }
+        seen = await self._look(session, asked)
         now_ms = wall_clock_ms(self._access.clock)
         mine = seen.lease_of(lease.boot_id)
         return Beat(
@@ -73,14 +89,18 @@ class SqliteHeartbeatLink:
             now_ms=now_ms,
             suspects=suspects(seen, lease.boot_id, self._folder, now_ms),
             ready=seen.ready,
-            next_due_ms=seen.next_due_ms,
+            next_at_ms=seen.next_at_ms,
+            queues=seen.queues,
         )
 
     async def close(self) -> None:
         """See `HeartbeatLink.close`."""
         session, self._session = self._session, None
         lock, self._lock = self._lock, None
+        watch, self._watch = self._watch, None
         self._seen = None
+        if watch is not None:
+            watch.stop()
         if session is not None:
             session.close()
         if lock is not None:
@@ -112,6 +132,7 @@ class SqliteHeartbeatLink:
             "period": lease.period_ms,
             "lock": self._lock.name if self._lock else None,
             "known": lease.boot_id in self._opened,
+            "serves": rows.serves_text(lease.serves),
         }
 
         def work(transaction: Transaction) -> int | None:
@@ -145,21 +166,16 @@ class SqliteHeartbeatLink:
             # Who cannot renew must not believe that it renewed without a gap and judge others.
             raise DatabaseUnavailable(f"the lease could not be renewed: {error}") from error
 
-    async def _look(
-        self, session: Session, queues: tuple[str, ...], keys: tuple[WorkflowKey, ...], version: str
-    ) -> Surroundings:
-        asked = {
-            "application": self._access.application,
-            "queues": packed(queues),
-            "keys": packed(keys),
-            "version": version,
-        }
+    async def _look(self, session: Session, asked: dict[str, str]) -> Surroundings:
+        before = self._seen
 
-        def work(connection: Connection) -> tuple[object, Surroundings]:
-            state = (session.version(connection), asked)
-            if self._seen is not None and self._seen[0] == state:
-                return self._seen
-            return state, Surroundings.read(connection, self._access.queries, asked)
+        def work(connection: Connection) -> tuple[int, dict[str, str], Surroundings]:
+            version = session.version(connection)
+            if before is not None and before[:2] == (version, asked):
+                return before
+            return version, asked, Surroundings.read(connection, self._access.queries, asked)
 
-        self._seen = await session.read(work)
-        return self._seen[1]
+        self._seen = version, _, seen = await session.read(work)
+        if self._watch is not None:
+            self._watch.go_on(asked, version)
+        return seen

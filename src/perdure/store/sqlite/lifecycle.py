@@ -1,12 +1,16 @@
 """Opening and closing the store, and the schema it stands on."""
 
+from dataclasses import replace
+
 from perdure.ports.capabilities import Capabilities
 from perdure.ports.store.lifecycle import SchemaReport
 from perdure.store.sqlite import schema
 from perdure.store.sqlite.concern import Concern
 
-_CAPABILITIES = Capabilities(listen=False, parallel_writes=True, max_batch=1000)
+_IN_MEMORY = Capabilities(listen=False, parallel_writes=True, max_batch=1000)
 """Writes of different kinds that arrive together become one transaction, so they should."""
+
+_ON_FILE = replace(_IN_MEMORY, listen=True)
 
 
 class Lifecycle(Concern):
@@ -15,7 +19,7 @@ class Lifecycle(Concern):
     @property
     def capabilities(self) -> Capabilities:
         """See `perdure.ports.store.StoreLifecycle.capabilities`."""
-        return _CAPABILITIES
+        return _IN_MEMORY if self._access.path is None else _ON_FILE
 
     async def open(self) -> None:
         """See `perdure.ports.store.StoreLifecycle.open`."""

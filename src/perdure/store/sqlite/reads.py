@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 
+from perdure.model.circumstances import Circumstances
 from perdure.model.ids import WorkflowId
 from perdure.model.workflow import Outcome, WorkflowFilter, WorkflowRow
 from perdure.ports.store.reads import Settled
 from perdure.store import compose, rows
+from perdure.store.sqlite.circumstances import read_circumstances
 from perdure.store.sqlite.concern import Concern, packed
 from perdure.store.sqlite.connection import Connection
 from perdure.store.sqlite.instants import wall_clock_ms
@@ -44,6 +46,15 @@ class Reads(Concern):
         def work(connection: Connection) -> list[WorkflowRow]:
             found = connection.rows(composed.text, composed.parameters)
             return [rows.workflow_row(row, with_payloads=wanted.with_payloads) for row in found]
+
+        return await self._database.read(work)
+
+    async def circumstances(self, workflow_id: WorkflowId) -> Circumstances | None:
+        """See `perdure.ports.store.ReadStore.circumstances`."""
+
+        def work(connection: Connection) -> Circumstances | None:
+            with connection.snapshot():
+                return read_circumstances(connection, self._access, workflow_id)
 
         return await self._database.read(work)
 

@@ -65,7 +65,11 @@ class OwnSession:
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """See `Session.read`."""
-        self._connection.set_deadline(self._timeout_s)
+        return self.look(work, self._timeout_s)
+
+    def look(self, work: Callable[[Connection], T], timeout_s: float) -> T:
+        """The same for who cannot wait."""
+        self._connection.set_deadline(timeout_s)
         with translating(self._what):
             return work(self._connection)
 

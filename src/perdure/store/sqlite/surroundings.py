@@ -1,6 +1,7 @@
 """What a heartbeat finds around it, and who in it is a suspect."""
 
-from collections.abc import Mapping
+import hashlib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from sqlite3 import Row
@@ -8,8 +9,10 @@ from typing import Any
 
 from perdure.model.ids import BOOT_PREFIX, BootId, ExecutorId
 from perdure.model.lease import LeaseSeen, LockState
+from perdure.model.wire import INTERNAL_QUEUES
 from perdure.store.sqlite import liveness
 from perdure.store.sqlite.connection import Connection
+from perdure.store.sqlite.sweeps import PENDING_GRACE_MS
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,20 +21,24 @@ class Surroundings:
 
     leases: tuple[Row, ...]
     orphans: tuple[ExecutorId, ...]
-    ready: bool
-    next_due_ms: int | None
+    ready: tuple[str, ...]
+    next_at_ms: int | None
+    queues: str
 
     @classmethod
     def read(
         cls, connection: Connection, queries: Mapping[str, str], asked: dict[str, Any]
     ) -> "Surroundings":
-        """Look now; `asked` names the application, its version, its queues and functions."""
+        """Look now; `asked` names the application, and a version, queues and functions of it."""
         application = {"application": asked["application"]}
         leases = connection.rows(queries["leases"], application)
         pending = connection.rows(
             queries["orphaned_executors"], {**application, "prefix": BOOT_PREFIX}
         )
-        glance = connection.rows(queries["queues_at_a_glance"], asked)[0]
+        ((next_at_ms,),) = connection.rows(
+            queries["next_sweep"], {**application, "grace": PENDING_GRACE_MS}
+        )
+        registered = connection.rows(queries["queues"], application)
         return cls(
             leases=tuple(leases),
             orphans=tuple(
@@ -39,13 +46,21 @@ class Surroundings:
                 for (executor_id,) in pending
                 if boot_of(executor_id).startswith(BOOT_PREFIX)
             ),
-            ready=bool(glance["ready"]),
-            next_due_ms=glance["next_due_ms"],
+            ready=ready_queues(connection, queries, asked),
+            next_at_ms=next_at_ms,
+            queues=_digest(registered),
         )
 
     def lease_of(self, boot_id: BootId) -> Row | None:
         """The boot's lease, if it stands."""
         return next((row for row in self.leases if row["boot_id"] == boot_id), None)
+
+
+def ready_queues(
+    connection: Connection, queries: Mapping[str, str], asked: dict[str, Any]
+) -> tuple[str, ...]:
+    """Those of the queues `asked` about in which something claimable waits."""
+    return tuple(name for (name,) in connection.rows(queries["ready_queues"], asked))
 
 
 def suspects(
@@ -62,6 +77,11 @@ def suspects(
 def boot_of(executor_id: str) -> BootId:
     """The boot an executor id names last."""
     return BootId(executor_id.rpartition("/")[2])
+
+
+def _digest(registered: Iterable[Row]) -> str:
+    told = repr([tuple(row) for row in registered if row["name"] not in INTERNAL_QUEUES])
+    return hashlib.blake2b(told.encode(), digest_size=16).hexdigest()
 
 
 def _seen(row: Row, folder: Path | None, now_ms: int) -> LeaseSeen:

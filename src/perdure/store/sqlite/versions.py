@@ -4,6 +4,7 @@ import uuid
 
 from perdure.errors import VersionOwnedByAnother
 from perdure.store.sqlite.concern import Concern
+from perdure.store.sqlite.connection import Connection
 from perdure.store.sqlite.transaction import Transaction
 
 
@@ -29,3 +30,12 @@ class Versions(Concern):
         holder = await self._database.write(work)
         if holder is not None and holder != self._application:
             raise VersionOwnedByAnother(version, holder)
+
+    async def versions(self) -> list[str]:
+        """See `perdure.ports.store.VersionStore.versions`."""
+
+        def work(connection: Connection) -> list[str]:
+            asked = {"application": self._application}
+            return [name for (name,) in connection.rows(self._queries["versions"], asked)]
+
+        return await self._database.read(work)

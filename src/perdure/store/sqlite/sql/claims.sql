@@ -1,9 +1,18 @@
--- Taking work from queues. Parameters are named but for those of the statement that is executed
--- once for each row.
+-- Taking work from queues. Parameters are named but for those of statements that are executed once
+-- for each row.
 
 -- fragment: application_scope
 -- Rows of this application, and those that no application has claimed.
 (w.application_name = :application OR w.application_name IS NULL)
+
+-- fragment: latest_version
+-- The version of this application that was registered last.
+(
+    SELECT v.version_name FROM application_versions v
+    WHERE v.application_name = :application OR v.application_name IS NULL
+    ORDER BY v.version_timestamp DESC, v.rowid DESC
+    LIMIT 1
+)
 
 -- fragment: claimable
 -- What a process of this application and version may claim: a row of its version, or one of no
@@ -12,35 +21,13 @@
 w.status = 'ENQUEUED'
     AND w.status IN ('ENQUEUED', 'PENDING')
     AND {application_scope}
-    AND (w.application_version = :version OR (w.application_version IS NULL AND :version = COALESCE(
-        (
-            SELECT v.version_name FROM application_versions v
-            WHERE v.application_name = :application OR v.application_name IS NULL
-            ORDER BY v.version_timestamp DESC, v.rowid DESC
-            LIMIT 1
-        ),
-        :version
-    )))
+    AND (w.application_version = :version OR (
+        w.application_version IS NULL AND :version = COALESCE({latest_version}, :version)
+    ))
     AND (w.name, IFNULL(w.class_name, ''), IFNULL(w.config_name, '')) IN (
         SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]')
         FROM json_each(:keys)
     )
-
--- name: enqueue_due
--- Moves DELAYED rows of the queues that are due to ENQUEUED, the longest due first, at most
--- :limit of them. `updated_at` stays, as the other SDKs leave it.
-UPDATE workflow_status
-SET status = 'ENQUEUED',
-    deduplication_id = CASE WHEN is_debounced THEN NULL ELSE deduplication_id END
-WHERE rowid IN (
-    SELECT w.rowid FROM workflow_status w
-    WHERE w.status = 'DELAYED'
-        AND w.delay_until_epoch_ms <= :now
-        AND w.queue_name IN (SELECT value FROM json_each(:queues))
-        AND {application_scope}
-    ORDER BY w.delay_until_epoch_ms
-    LIMIT :limit
-);
 
 -- name: claim_candidates
 -- The first claimable rows of one queue, in the order of claims. The index gives the order up to
@@ -66,7 +53,7 @@ SET status = 'PENDING',
     application_name = ?5,
     started_at_epoch_ms = ?6,
     updated_at = ?6,
-    rate_limited = FALSE,
+    rate_limited = ?9,
     recovery_attempts = ?7,
     workflow_deadline_epoch_ms = ?8
 WHERE workflow_uuid = ?1;

@@ -10,16 +10,17 @@ WHERE boot_id = :boot AND executor_id = :executor AND taken_at IS NULL;
 -- :known says that it stood before.
 INSERT INTO perdure_leases (
     boot_id, executor_id, application_name, renewals, renewed_at, expires_at, period_ms,
-    lock_path, created_at
+    lock_path, created_at, serves
 )
-SELECT :boot, :executor, :application, 0, :now, :now + :period, :period, :lock, :now
+SELECT :boot, :executor, :application, 0, :now, :now + :period, :period, :lock, :now, :serves
 WHERE NOT :known OR EXISTS (SELECT 1 FROM perdure_leases WHERE boot_id = :boot)
 ON CONFLICT (boot_id) DO UPDATE
 SET renewals = renewals + 1,
     renewed_at = excluded.renewed_at,
     expires_at = excluded.expires_at,
     period_ms = excluded.period_ms,
-    lock_path = excluded.lock_path
+    lock_path = excluded.lock_path,
+    serves = excluded.serves
 WHERE taken_at IS NULL;
 
 -- name: renew_lease
@@ -46,22 +47,18 @@ WHERE w.status = 'PENDING'
     AND {application_scope}
     AND w.executor_id NOT IN (SELECT l.executor_id FROM perdure_leases l);
 
--- name: queues_at_a_glance
--- Whether something claimable waits in the queues, and when their next DELAYED row is due.
-SELECT
-    EXISTS (
-        SELECT 1 FROM json_each(:queues) q
-        CROSS JOIN workflow_status w ON w.queue_name = q.value
-        WHERE {claimable}
-    ) AS ready,
-    (
-        SELECT w.delay_until_epoch_ms FROM workflow_status w
-        WHERE w.status = 'DELAYED'
-            AND w.queue_name IN (SELECT value FROM json_each(:queues))
-            AND {application_scope}
-        ORDER BY w.delay_until_epoch_ms
-        LIMIT 1
-    ) AS next_due_ms;
+-- name: ready_queues
+-- Which of the queues hold something claimable.
+SELECT q.value AS queue_name FROM json_each(:queues) q
+WHERE EXISTS (
+    SELECT 1 FROM workflow_status w WHERE w.queue_name = q.value AND {claimable}
+);
+
+-- name: serving_processes
+-- The processes of an application whose lease stands and has not run out.
+SELECT executor_id, serves FROM perdure_leases
+WHERE application_name = :application AND taken_at IS NULL AND expires_at > :now
+ORDER BY executor_id;
 
 -- name: judged_lease
 -- The lease a judgement is about.

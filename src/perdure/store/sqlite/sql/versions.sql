@@ -11,3 +11,13 @@ SET application_name = COALESCE(application_versions.application_name, excluded.
 -- name: version_holder
 -- The application that registered a version.
 SELECT application_name FROM application_versions WHERE version_name = :version;
+
+-- name: versions
+-- The versions of this application or of none, the latest first.
+SELECT v.version_name FROM application_versions v
+WHERE v.application_name = :application OR v.application_name IS NULL
+ORDER BY v.version_timestamp DESC, v.rowid DESC;
+
+-- name: latest_version
+-- The latest of them.
+SELECT {latest_version} AS version_name;

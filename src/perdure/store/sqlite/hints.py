@@ -1,0 +1,12 @@
+"""Hints to other processes, which a file needs not."""
+
+from collections.abc import Sequence
+
+from perdure.store.sqlite.concern import Concern
+
+
+class Hints(Concern):
+    """`HintStore`."""
+
+    async def announce(self, hints: Sequence[str]) -> None:
+        """See `perdure.ports.store.HintStore.announce`; others see by themselves who committed."""

@@ -1,0 +1,74 @@
+-- Registered queues, and what is in them. Parameters of what is written are numbered, the others
+-- named.
+
+-- fragment: queue_rows
+-- Queues with what of them only our own table has.
+SELECT {queue_columns:q}, {setting_columns:s}
+FROM queues q
+LEFT JOIN perdure_queue_settings s ON s.queue_name = q.name
+
+-- name: queues
+-- Every queue of this application or of none, by name.
+{queue_rows}
+WHERE q.application_name = :application OR q.application_name IS NULL
+ORDER BY q.name;
+
+-- name: standing_queue
+-- The queue of a name, of whatever application.
+{queue_rows}
+WHERE q.name = :name;
+
+-- name: upsert_queue
+-- Stores a queue ?2 of the limits ?3 to ?13; one that no application owns becomes that of ?14.
+INSERT INTO queues (
+    queue_id, name, {limit_columns}, application_name, created_at, updated_at
+) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?15)
+ON CONFLICT (name) DO UPDATE
+SET ({limit_columns}) = (?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13),
+    application_name = COALESCE(application_name, excluded.application_name),
+    updated_at = excluded.updated_at;
+
+-- name: adopt_queue
+-- Makes a queue that no application owns one of an application.
+UPDATE queues SET application_name = ?2 WHERE name = ?1 AND application_name IS NULL;
+
+-- name: upsert_queue_settings
+-- Stores what the shared table has no column for.
+INSERT INTO perdure_queue_settings (queue_name, partitioned, max_polling_interval_sec)
+VALUES (?1, ?2, ?3)
+ON CONFLICT (queue_name) DO UPDATE
+SET partitioned = excluded.partitioned,
+    max_polling_interval_sec = excluded.max_polling_interval_sec;
+
+-- name: pause_queue
+-- Pauses a queue since ?2, or since it is paused already; not any more if ?2 is NULL.
+INSERT INTO perdure_queue_settings (queue_name, paused_at) VALUES (?1, ?2)
+ON CONFLICT (queue_name) DO UPDATE
+SET paused_at = CASE WHEN excluded.paused_at IS NOT NULL
+    THEN COALESCE(paused_at, excluded.paused_at) END;
+
+-- name: delete_queue
+-- Forgets a queue.
+DELETE FROM queues WHERE name = ?1;
+
+-- name: delete_queue_settings
+-- Forgets what only our own table has of it.
+DELETE FROM perdure_queue_settings WHERE queue_name = ?1;
+
+-- name: queue_depth
+-- How many workflows of a queue wait, run, and ended after :since.
+SELECT
+    :name AS name,
+    count(*) FILTER (WHERE w.status = 'ENQUEUED') AS enqueued,
+    count(*) FILTER (WHERE w.status = 'PENDING') AS pending,
+    min(w.created_at) FILTER (WHERE w.status = 'ENQUEUED') AS oldest_at,
+    (
+        SELECT count(*) FROM workflow_status w
+        WHERE w.status = 'DELAYED' AND w.queue_name = :name AND {application_scope}
+    ) AS delayed,
+    (
+        SELECT count(*) FROM workflow_status w
+        WHERE w.completed_at > :since AND w.queue_name = :name AND {application_scope}
+    ) AS completed
+FROM workflow_status w
+WHERE w.queue_name = :name AND w.status IN ('ENQUEUED', 'PENDING') AND {application_scope};

@@ -1,52 +1,76 @@
 """Durable workflows and durable queues, embedded in your process, on Postgres or SQLite."""
 
+from perdure.api.call_options import IdPolicy
 from perdure.api.client import Client
 from perdure.api.concurrency import gather
 from perdure.api.engine import Engine
+from perdure.api.enqueue import Submission
 from perdure.api.handle import WorkflowHandle
 from perdure.api.logs import ContextFilter
+from perdure.api.placement import DedupPolicy
+from perdure.api.queue import Queue, RateLimit
 from perdure.api.step import run_step, step
 from perdure.api.timers import sleep
-from perdure.api.workflow import IdPolicy, workflow
+from perdure.api.workflow import workflow
 from perdure.engine.context import CancellationToken, current
 from perdure.errors import (
     AwaitedWorkflowCancelled,
     ConfigurationError,
     ControlSignal,
     DatabaseError,
+    InvalidArgument,
     PerdureError,
+    QueueDeduplicated,
     RecoveryLimitExceeded,
     RemoteError,
     SerializationError,
     StepRetriesExhausted,
     StepTimeout,
     UnexpectedStep,
+    UnknownQueue,
+    UnknownVersion,
     UsageError,
     WorkflowCancelled,
     WorkflowError,
     WorkflowNotFound,
 )
+from perdure.logic.explaining import Cause, Explanation
+from perdure.logic.queues import OnConflict
+from perdure.model.queue import QueueDepth, QueueRow
 from perdure.model.status import WorkflowState
 from perdure.model.workflow import StepRow, WorkflowRow
 
 __all__ = [
     "AwaitedWorkflowCancelled",
     "CancellationToken",
+    "Cause",
     "Client",
     "ConfigurationError",
     "ContextFilter",
     "ControlSignal",
     "DatabaseError",
+    "DedupPolicy",
     "Engine",
+    "Explanation",
     "IdPolicy",
+    "InvalidArgument",
+    "OnConflict",
     "PerdureError",
+    "Queue",
+    "QueueDeduplicated",
+    "QueueDepth",
+    "QueueRow",
+    "RateLimit",
     "RecoveryLimitExceeded",
     "RemoteError",
     "SerializationError",
     "StepRetriesExhausted",
     "StepRow",
     "StepTimeout",
+    "Submission",
     "UnexpectedStep",
+    "UnknownQueue",
+    "UnknownVersion",
     "UsageError",
     "WorkflowCancelled",
     "WorkflowError",

@@ -23,7 +23,9 @@ class EngineConfig:
     the one before; set it to keep code that is not replay-compatible apart. `heartbeat` is how
     often a process shows that it lives, `lease` how long it counts as alive without; `stall` how
     long its event loop may be blocked before it stops showing. `grace` is how long a stop waits
-    for running workflows.
+    for running workflows. `listen` are the names of the queues it serves, None for all of them, and
+    `max_running` is up to how many workflows it takes from queues at a time; what is started
+    without a queue is not limited.
     """
 
     url: str
@@ -37,6 +39,8 @@ class EngineConfig:
     max_value_bytes: int = 64 * 1024 * 1024
     pool_size: int = 5
     threads: int = 64
+    listen: tuple[str, ...] | None = None
+    max_running: int = 1000
     heartbeat: Duration = 1.0
     lease: Duration = 15.0
     stall: Duration = 60.0
@@ -62,10 +66,13 @@ class EngineConfig:
             )
         if not self.schema:
             raise ConfigurationError("schema='': name the schema of the system tables")
+        for queue in self.listen or ():
+            if not isinstance(queue, str) or not queue.strip():
+                raise ConfigurationError(f"listen: {queue!r} is no name of a queue")
         self._check_numbers()
 
     def _check_numbers(self) -> None:
-        for setting in ("max_value_bytes", "pool_size", "threads"):
+        for setting in ("max_value_bytes", "pool_size", "threads", "max_running"):
             value = getattr(self, setting)
             if not isinstance(value, int) or value < 1:
                 raise ConfigurationError(f"{setting}={value!r}: it must be a whole number above 0")

@@ -1,10 +1,11 @@
-"""A client: looks at the workflows of a database without running any."""
+"""A client: looks at the workflows and queues of a database without running any."""
 
 import os
 from types import TracebackType
 from typing import Self
 
 from perdure.api.management import Workflows
+from perdure.api.queues import Operator, Queues
 from perdure.api.wiring import build_store
 from perdure.config import EngineConfig, from_environment
 from perdure.engine.committer import Retry
@@ -14,7 +15,7 @@ from perdure.ports.store import Store
 
 
 class Client:
-    """Access to the workflows of a database, for programs that have none of their code.
+    """Access to the workflows and queues of a database, for programs that have none of their code.
 
     An async context manager. `url`, `name` and `schema` mean what they mean for `Engine`, and
     come from the environment in the same way. It creates nothing: where there is no system schema
@@ -42,9 +43,12 @@ class Client:
     @property
     def workflows(self) -> Workflows:
         """The workflows of the database; raises `NotRunning` on a client that is not open."""
-        if self._store is None:
-            raise NotRunning("this client is not open; use `async with Client(...) as client`")
-        return Workflows(self._store, self._retry)
+        return Workflows(self._opened(), self._retry)
+
+    @property
+    def queues(self) -> Queues:
+        """The queues of the database, to look at and to change; raises `NotRunning`."""
+        return Queues(self._opened(), self._retry, Operator(self._config.name))
 
     async def open(self) -> None:
         """Connect; does nothing on an open client. A failure leaves nothing open."""
@@ -65,6 +69,11 @@ class Client:
         store, self._store = self._store, None
         if store is not None:
             await store.close()
+
+    def _opened(self) -> Store:
+        if self._store is None:
+            raise NotRunning("this client is not open; use `async with Client(...) as client`")
+        return self._store
 
     async def __aenter__(self) -> Self:
         await self.open()

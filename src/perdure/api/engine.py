@@ -2,21 +2,28 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypedDict, TypeVar, Unpack, overload
 
+from perdure.api.bulk import StartManyCall
+from perdure.api.call_options import EnqueueOptions, checked_id
+from perdure.api.enqueue import Submission, enqueue, enqueue_many
 from perdure.api.handle import Target, WorkflowHandle
 from perdure.api.management import Workflows
+from perdure.api.queue import Queue
+from perdure.api.queues import Operator, Queues
 from perdure.api.running import RUNNING
+from perdure.api.starting import StartCall
 from perdure.api.wiring import build_store
-from perdure.api.workflow import Workflow, checked_id
+from perdure.api.workflow import Workflow
 from perdure.config import EngineConfig, from_environment
 from perdure.engine.context import PLACE
 from perdure.engine.kernel import Kernel, KernelSettings, Ports
+from perdure.engine.queues import QueueDeclaration
 from perdure.engine.registry import DECORATED, Registry, WorkflowDefinition
 from perdure.engine.system import SystemClock, SystemIds
-from perdure.errors import NotRunning, RegistrationError, WrongPlace
+from perdure.errors import ConfigurationError, NotRunning, RegistrationError, WrongPlace
 from perdure.logic.durations import Duration, seconds_of
 from perdure.logic.liveness import Rhythm
 from perdure.model.ids import ExecutorId
@@ -40,6 +47,7 @@ class EngineOptions(TypedDict, total=False):
     max_value_bytes: int
     pool_size: int
     threads: int
+    max_running: int
     heartbeat: Duration
     lease: Duration
     stall: Duration
@@ -55,8 +63,10 @@ class Engine:
     waits is released at once, the rest gets `grace` to finish, and is then released too.
 
     `workflows` are the workflows it runs, by default all that are decorated at module level when
-    it starts. `errors` are exception classes that come back as themselves. `clock` and `ids`
-    replace time and randomness in tests.
+    it starts. `queues` are registered when it starts. It serves every registered queue, also those
+    that others register; if `listen` is given, only the queues that it names. `errors` are
+    exception classes that come back as themselves. `clock` and `ids` replace time and randomness in
+    tests.
     """
 
     def __init__(
@@ -64,12 +74,16 @@ class Engine:
         url: str | None = None,
         *,
         workflows: Sequence[Workflow[..., Any]] | None = None,
+        queues: Sequence[Queue] = (),
+        listen: Sequence[Queue | str] | None = None,
         errors: Sequence[type[BaseException]] = (),
         clock: Clock | None = None,
         ids: Ids | None = None,
         **options: Unpack[EngineOptions],
     ) -> None:
-        self._config = from_environment({"url": url, **options}, os.environ)
+        given = {"url": url, "listen": _names(listen), **options}
+        self._config = from_environment(given, os.environ)
+        self._queues = _declared(queues)
         self._errors = tuple(errors)
         self._listed = None if workflows is None else [_definition(each) for each in workflows]
         self._clock = clock or SystemClock()
@@ -107,6 +121,49 @@ class Engine:
     def workflows(self) -> Workflows:
         """The workflows of the database; raises `NotRunning`."""
         return Workflows(self.kernel.store, self.kernel.retry)
+
+    @property
+    def queues(self) -> Queues:
+        """The queues of the database, to look at and to change; raises `NotRunning`."""
+        kernel = self.kernel
+        settings = kernel.settings
+        operator = Operator(settings.application, settings.version, kernel.announce_queues)
+        return Queues(kernel.store, kernel.retry, operator)
+
+    def enqueue(
+        self,
+        name: str,
+        *,
+        queue: Queue | str,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        class_name: str = "",
+        config_name: str = "",
+        **options: Unpack[EnqueueOptions],
+    ) -> StartCall[Any]:
+        """Enqueue a workflow by the name its rows bear, for a process that has its code.
+
+        Awaiting the call gives a handle. The values of arguments and of the result are JSON's
+        kinds; `class_name` and `config_name` are for SDKs whose workflows are methods. In a
+        workflow it makes a child.
+
+        >>> handle = await engine.enqueue("convert", queue="media", args=("intro",))
+        """
+        submission = Submission(name, args, kwargs or {}, class_name, config_name)
+        return enqueue(self, submission, queue, options)
+
+    def enqueue_many(
+        self,
+        submissions: Iterable[Submission],
+        *,
+        queue: Queue | str,
+        **options: Unpack[EnqueueOptions],
+    ) -> StartManyCall[Any]:
+        """Enqueue many workflows by name, as `start_many` of a workflow does.
+
+        >>> await engine.enqueue_many([Submission("convert", ("intro",))], queue="media")
+        """
+        return enqueue_many(self, submissions, queue, options)
 
     @overload
     def handle(self, workflow_id: str) -> WorkflowHandle[Any]: ...
@@ -201,6 +258,7 @@ class Engine:
     def _settings(self) -> KernelSettings:
         config = self._config
         return KernelSettings(
+            application=config.name,
             version=config.version,
             executor_name=config.executor_id,
             rhythm=Rhythm(
@@ -209,6 +267,9 @@ class Engine:
             stall_s=seconds_of(config.stall, "stall"),
             grace_s=seconds_of(config.grace, "grace"),
             threads=config.threads,
+            queues=self._queues,
+            listen=config.listen,
+            max_running=config.max_running,
         )
 
 
@@ -218,6 +279,25 @@ def _definition(listed: object) -> WorkflowDefinition:
             f"workflows=[...] takes functions decorated with @workflow, not {listed!r}"
         )
     return listed.definition
+
+
+def _declared(queues: Sequence[Queue]) -> tuple[QueueDeclaration, ...]:
+    for queue in queues:
+        if not isinstance(queue, Queue):
+            raise ConfigurationError(f"queues=[...] takes Queue(...), not {queue!r}")
+    names = [queue.name for queue in queues]
+    for name in names:
+        if names.count(name) > 1:
+            raise ConfigurationError(f"queues=[...] declares {name!r} twice; leave one out")
+    return tuple(queue.declaration for queue in queues)
+
+
+def _names(listen: Sequence[Queue | str] | None) -> tuple[str, ...] | None:
+    if listen is None:
+        return None
+    if isinstance(listen, str):
+        raise ConfigurationError(f"listen={listen!r}: it must be a list of queues; write [...]")
+    return tuple(queue.name if isinstance(queue, Queue) else queue for queue in listen)
 
 
 def _forget_engines() -> None:

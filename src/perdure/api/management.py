@@ -7,6 +7,7 @@ from typing import TypedDict, Unpack
 from perdure.api.options import refuse_unknown
 from perdure.engine.committer import Retry
 from perdure.errors import InvalidArgument, WorkflowNotFound
+from perdure.logic.explaining import Explanation, explain
 from perdure.model.ids import WorkflowId
 from perdure.model.status import WorkflowState
 from perdure.model.workflow import StepRow, WorkflowFilter, WorkflowRow
@@ -56,6 +57,19 @@ class Workflows:
         if steps is None:
             await self.get(workflow_id)
         return steps or []
+
+    async def explain(self, workflow_id: str) -> Explanation:
+        """Why a workflow does not run, or that it does, and what to do; raises `WorkflowNotFound`.
+
+        >>> print((await engine.workflows.explain("convert-intro")).text)
+        """
+        asked = WorkflowId(workflow_id)
+        found = await self._retry(
+            lambda: self._store.circumstances(asked), f"explaining workflow {workflow_id!r}"
+        )
+        if found is None:
+            raise WorkflowNotFound(workflow_id)
+        return explain(found)
 
     async def _rows(self, wanted: WorkflowFilter) -> builtins.list[WorkflowRow]:
         return await self._retry(lambda: self._store.list_workflows(wanted), "listing workflows")

@@ -1,8 +1,15 @@
 """Options that are given by name."""
 
 from collections.abc import Mapping
+from enum import Enum
+from typing import TypeVar
 
-from perdure.errors import PerdureError
+from perdure.errors import InvalidArgument, PerdureError
+
+LONGEST_TEXT = 512
+"""Characters of an id or a key: an index of every database takes as many."""
+
+E = TypeVar("E", bound=Enum)
 
 
 def refuse_unknown(given: Mapping[str, object], known: type, error: type[PerdureError]) -> None:
@@ -11,3 +18,27 @@ def refuse_unknown(given: Mapping[str, object], known: type, error: type[Perdure
     if unknown:
         names = ", ".join(known.__annotations__)
         raise error(f"unknown options: {', '.join(unknown)}; there are {names}")
+
+
+def checked_text(option: str, value: str) -> str:
+    """A text that every database can store and find again; raises `InvalidArgument` otherwise."""
+    if not isinstance(value, str) or not value.strip():
+        raise InvalidArgument(f"{option}={value!r}: it must be a text that is not blank")
+    if "\x00" in value or len(value) > LONGEST_TEXT:
+        raise InvalidArgument(
+            f"{option}={value[:40]!r}…: at most {LONGEST_TEXT} characters, no NUL"
+        )
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"{option}={value[:40]!r}: {error}") from error
+    return value
+
+
+def checked_choice(option: str, kind: type[E], value: object) -> E:
+    """A member of an enumeration; raises `InvalidArgument` naming them all."""
+    try:
+        return kind(value)
+    except ValueError:
+        names = ", ".join(str(member) for member in kind)
+        raise InvalidArgument(f"{option}={value!r}: it must be one of {names}") from None

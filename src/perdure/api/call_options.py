@@ -1,0 +1,121 @@
+"""The options of one call, and what they mean."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final
+
+from perdure.api.options import checked_choice, checked_text, refuse_unknown
+from perdure.api.placement import HERE, Placement, PlacementOptions, placement_of
+from perdure.api.queue import Queue
+from perdure.errors import InvalidArgument
+from perdure.logic.durations import Duration, seconds_of, to_ms
+from perdure.model.ids import WorkflowId
+
+if TYPE_CHECKING:
+    from perdure.api.engine import Engine
+
+
+class Inherit(Enum):
+    """Marks an option that was not given, where None has a meaning of its own."""
+
+    INHERIT = "inherit"
+
+
+INHERIT: Final = Inherit.INHERIT
+"""The timeout of a child that is not given one: its parent's deadline."""
+
+
+class IdPolicy(Enum):
+    """What a start does when its id exists already."""
+
+    JOIN = "join"
+    """Join that workflow: the handle refers to it, this call's arguments are not used."""
+
+    REJECT = "reject"
+    """Raise `WorkflowIdInUse`."""
+
+
+class EnqueueOptions(PlacementOptions, total=False):
+    """Options of one call that enqueues.
+
+    `id` names the workflow and is its idempotency key; `id_policy` says what an existing id means.
+    `timeout` (a duration from the moment it begins, so that waiting in a queue is not charged) or
+    `deadline` (an aware datetime) bounds it, None makes it unbounded; a child not given one takes
+    its parent's deadline. `attributes` is a JSON object kept with the row. The others say where in
+    the queue it stands; see `PlacementOptions`.
+    """
+
+    id: str | None
+    id_policy: IdPolicy
+    timeout: Duration | None
+    deadline: datetime
+    attributes: dict[str, Any]
+
+
+class StartOptions(EnqueueOptions, total=False):
+    """Options of one call of a workflow.
+
+    With `queue` it is enqueued, without it starts here and now. `engine` chooses among several
+    running engines. The others are those of `EnqueueOptions`.
+    """
+
+    queue: Queue | str | None
+    engine: "Engine"
+
+
+@dataclass(frozen=True, slots=True)
+class CallOptions:
+    """The options of one call, checked as far as they can be by themselves."""
+
+    workflow_id: WorkflowId | None = None
+    timeout_ms: int | None = None
+    deadline_ms: int | None = None
+    inherits_deadline: bool = True
+    attributes: dict[str, Any] | None = None
+    engine: "Engine | None" = None
+    id_policy: IdPolicy = IdPolicy.JOIN
+    placement: Placement = HERE
+
+
+NO_OPTIONS: Final = CallOptions()
+
+
+def checked_options(options: StartOptions) -> CallOptions:
+    """The options of a call; raises `InvalidArgument` naming the wrong one."""
+    refuse_unknown(options, StartOptions, InvalidArgument)
+    timeout = options.get("timeout", INHERIT)
+    deadline = options.get("deadline")
+    if deadline is not None and timeout is not INHERIT:
+        raise InvalidArgument("give timeout= or deadline=, not both")
+    attributes = options.get("attributes")
+    if attributes is not None and not isinstance(attributes, dict):
+        raise InvalidArgument(f"attributes must be a dict, not {attributes!r}")
+    given = options.get("id")
+    return CallOptions(
+        workflow_id=None if given is None else checked_id(given),
+        timeout_ms=_timeout_ms(timeout),
+        deadline_ms=None if deadline is None else _deadline_ms(deadline),
+        inherits_deadline=timeout is INHERIT and deadline is None,
+        attributes=attributes,
+        engine=options.get("engine"),
+        id_policy=checked_choice("id_policy", IdPolicy, options.get("id_policy", IdPolicy.JOIN)),
+        placement=placement_of(options.get("queue"), options),
+    )
+
+
+def checked_id(workflow_id: str) -> WorkflowId:
+    """An id that every database can store; raises `InvalidArgument` otherwise."""
+    return WorkflowId(checked_text("id", workflow_id))
+
+
+def _timeout_ms(timeout: Duration | Inherit | None) -> int | None:
+    if timeout is None or isinstance(timeout, Inherit):
+        return None
+    return to_ms(seconds_of(timeout, "timeout", zero=False))
+
+
+def _deadline_ms(deadline: datetime) -> int:
+    if not isinstance(deadline, datetime) or deadline.utcoffset() is None:
+        raise InvalidArgument(f"deadline must be a datetime with a time zone, not {deadline!r}")
+    return int(deadline.timestamp() * 1000)

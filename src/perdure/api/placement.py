@@ -1,0 +1,174 @@
+"""Where a call puts a workflow: in which queue, and how it stands there."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final, TypedDict
+
+from perdure.api.options import checked_choice, checked_text
+from perdure.api.queue import Queue, queue_name
+from perdure.engine.kernel import Kernel
+from perdure.errors import InvalidArgument, UnknownVersion
+from perdure.logic.durations import Duration, seconds_of, to_ms
+from perdure.model.queue import QueueRow
+from perdure.model.status import WorkflowState
+
+LARGEST_PRIORITY = 2**31 - 1
+
+
+class DedupPolicy(Enum):
+    """What a call does when a live workflow of its queue holds its `dedup_id`."""
+
+    REJECT = "reject"
+    """Raise `QueueDeduplicated`."""
+
+    RETURN_EXISTING = "return_existing"
+    """Give a handle to the holder; this call's arguments are not used."""
+
+
+class PlacementOptions(TypedDict, total=False):
+    """Options of a call that puts a workflow into a queue; None is the same as not given.
+
+    `priority` is a whole number from 1, and the smaller is begun first; without one it comes before
+    all that have one. `delay` is how long it must wait at least. While a workflow with the same
+    `dedup_id` waits or runs in the queue, `dedup_policy` decides (REJECT). `partition_key` says
+    which partition of a partitioned queue it belongs to. `version` is the application version that
+    runs it, this engine's unless given. A queue or version that is not registered is refused unless
+    `allow_unknown_queue` or `allow_unknown_version` says that somebody registers it later.
+    """
+
+    priority: int | None
+    delay: Duration | None
+    dedup_id: str | None
+    dedup_policy: DedupPolicy | None
+    partition_key: str | None
+    version: str | None
+    allow_unknown_queue: bool
+    allow_unknown_version: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A queue and how a workflow stands in it, checked as far as a call can be by itself.
+
+    Without a queue it begins where it is called.
+    """
+
+    queue: str | None = None
+    state: WorkflowState = WorkflowState.PENDING
+    priority: int = 0
+    delay_ms: int | None = None
+    dedup_id: str | None = None
+    joins_holder: bool = False
+    partition_key: str | None = None
+    version: str | None = None
+    allow_unknown_queue: bool = False
+    allow_unknown_version: bool = False
+
+
+HERE: Final = Placement()
+
+
+def placement_of(queue: Queue | str | None, options: PlacementOptions) -> Placement:
+    """Where the options put a workflow; raises `InvalidArgument` naming the wrong one."""
+    if queue is None:
+        _refuse_without_queue(options)
+        return HERE
+    dedup_id, policy = options.get("dedup_id"), options.get("dedup_policy")
+    if policy is not None and dedup_id is None:
+        raise InvalidArgument("dedup_policy= needs dedup_id=: without one nothing is a duplicate")
+    policy = checked_choice("dedup_policy", DedupPolicy, policy or DedupPolicy.REJECT)
+    delay_ms = _delay_ms(options.get("delay"))
+    return Placement(
+        queue=queue_name(queue),
+        state=WorkflowState.DELAYED if delay_ms else WorkflowState.ENQUEUED,
+        priority=_priority(options.get("priority")),
+        delay_ms=delay_ms,
+        dedup_id=_text("dedup_id", dedup_id),
+        joins_holder=policy is DedupPolicy.RETURN_EXISTING,
+        partition_key=_text("partition_key", options.get("partition_key")),
+        version=_text("version", options.get("version")),
+        allow_unknown_queue=options.get("allow_unknown_queue", False),
+        allow_unknown_version=options.get("allow_unknown_version", False),
+    )
+
+
+def _refuse_without_queue(options: Mapping[str, object]) -> None:
+    for option in PlacementOptions.__annotations__:
+        given = options.get(option)
+        if given is not None and given is not False:
+            raise InvalidArgument(
+                f"{option}= needs queue=: a workflow that is in no queue starts here and now"
+            )
+
+
+def _priority(priority: int | None) -> int:
+    if priority is None:
+        return 0
+    if type(priority) is not int or not 1 <= priority <= LARGEST_PRIORITY:
+        raise InvalidArgument(
+            f"priority={priority!r}: it must be a whole number from 1 to {LARGEST_PRIORITY:,}; "
+            "leave it out for what comes before all that have one"
+        )
+    return priority
+
+
+def _delay_ms(delay: Duration | None) -> int | None:
+    return None if delay is None else to_ms(seconds_of(delay, "delay")) or None
+
+
+def _text(option: str, value: str | None) -> str | None:
+    return None if value is None else checked_text(option, value)
+
+
+async def check_placements(kernel: Kernel, placements: Sequence[Placement]) -> None:
+    """Raise what one of them cannot be for, by what is registered now.
+
+    `UnknownQueue`, `UnknownVersion`, or `InvalidArgument` for what its queue does not take.
+    """
+    for placement in placements:
+        if placement.queue is not None:
+            await _check_queue(kernel, placement, placement.queue)
+    own = kernel.settings.version
+    given = {each.version or own for each in placements if not each.allow_unknown_version}
+    asked = sorted(given - {own})
+    if asked:
+        known = await kernel.retry(kernel.store.versions, "reading the versions")
+        for version in asked:
+            if version not in known:
+                raise UnknownVersion(version, kernel.settings.application)
+
+
+async def _check_queue(kernel: Kernel, placement: Placement, name: str) -> None:
+    queues = kernel.queues
+    row = queues.known(name)
+    if row is not None and (queues.is_stale or _misfit(row, placement)):
+        # Nothing is refused for what may have changed since it was read.
+        await queues.refresh()
+        row = queues.known(name)
+    if row is None and not placement.allow_unknown_queue:
+        row = await queues.require(name)
+    reason = None if row is None else _misfit(row, placement)
+    if reason is not None:
+        raise InvalidArgument(reason)
+
+
+def _misfit(row: QueueRow, placement: Placement) -> str | None:
+    """What a registered queue refuses a workflow for."""
+    settings = row.settings
+    if settings.partitioned and placement.partition_key is None:
+        return (
+            f"queue {row.name!r} is partitioned and takes nothing without a key: say which "
+            "partition with partition_key="
+        )
+    if not settings.partitioned and placement.partition_key is not None:
+        return (
+            f"queue {row.name!r} is not partitioned: leave partition_key= out, or declare the "
+            "queue with partitioned=True"
+        )
+    if placement.priority and not settings.priority_enabled:
+        return (
+            f"queue {row.name!r} knows no priorities: leave priority= out, or declare the queue "
+            "with priority_enabled=True"
+        )
+    return None

@@ -72,7 +72,7 @@ async def drain(url: str, arguments: dict[str, int]) -> float:
 
 
 async def sqlite_drain(url: str, arguments: dict[str, int]) -> float:
-    return await drain_of(launch(url), url, LINE, min(arguments["workflows"], ENOUGH))
+    return await drain_of(launch(url), url, LINE, min(arguments["workflows"], ENOUGH // 2))
 
 
 async def drain_of(dbos: Any, url: str, queue: str, count: int, **limits: Any) -> float:

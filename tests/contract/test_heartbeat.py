@@ -7,6 +7,7 @@ import pytest
 
 from perdure.model.answer import AnswerKind
 from perdure.model.lease import LockState
+from perdure.model.wire import INTERNAL_QUEUE
 from perdure.model.workflow import WorkflowKey
 from tests.support import rows
 from tests.support.store import Process, Site, kinds
@@ -253,6 +254,80 @@ async def test_rows_of_others_have_no_next_time(site: Site, me: Process) -> None
     )
     await site.foreign(status="SUCCESS", delay_until_epoch_ms=5, workflow_deadline_epoch_ms=6)
     assert (await me.beat()).next_at_ms is None
+
+
+async def test_the_digest_of_queues_stays_while_nothing_changes(site: Site, me: Process) -> None:
+    """“the same one twice means that nothing about them changed”: and work is not about them."""
+    other = await site.process()
+    await me.queue(concurrency=1)
+    first = (await me.beat()).queues
+    await me.waiting()
+    await me.claim_shared()
+    site.clock.advance(60_000)
+    await site.insert("queues", queue_id="1", name="theirs", application_name="other")
+    await site.insert("queues", queue_id="2", name=INTERNAL_QUEUE)
+    assert (await me.beat()).queues == (await other.beat(queues=())).queues == first
+
+
+async def test_the_digest_of_queues_changes_with_them(site: Site, me: Process) -> None:
+    """“`queues` is a digest of every registered queue of this application or of none: the same one
+    twice means that nothing about them changed”."""
+    seen = [(await me.beat()).queues]
+    await me.queue("a", concurrency=1)
+    seen.append((await me.beat()).queues)
+    await me.queue("a", concurrency=2)
+    seen.append((await me.beat()).queues)
+    await me.queue("a", concurrency=2, max_polling_interval_s=60.0)
+    seen.append((await me.beat()).queues)
+    await me.store.pause_queue("a", paused=True)
+    seen.append((await me.beat()).queues)
+    await me.queue("b")
+    seen.append((await me.beat()).queues)
+    await me.store.delete_queue("a")
+    seen.append((await me.beat()).queues)
+    assert len(set(seen)) == len(seen)
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("concurrency", 5),
+        ("worker_concurrency", 5),
+        ("rate_limit_max", 5),
+        ("rate_limit_period_sec", 5.5),
+        ("priority_enabled", False),
+        ("polling_interval_sec", 5.5),
+        ("application_name", "app"),
+        ("partition_concurrency", 5),
+        ("partition_worker_concurrency", 5),
+        ("partition_rate_limit_max", 5),
+        ("partition_rate_limit_period_sec", 5.5),
+    ],
+)
+async def test_the_digest_sees_what_another_program_changes(
+    site: Site, me: Process, column: str, value: object
+) -> None:
+    """“the same one twice means that nothing about them changed”: whether or not the other program
+    tells the time of its change."""
+    columns = {
+        "concurrency": 4,
+        "worker_concurrency": 4,
+        "rate_limit_max": 4,
+        "rate_limit_period_sec": 4.0,
+        "priority_enabled": True,
+        "polling_interval_sec": 4.0,
+        "partition_concurrency": 4,
+        "partition_worker_concurrency": 4,
+        "partition_rate_limit_max": 4,
+        "partition_rate_limit_period_sec": 4.0,
+    }
+    await site.insert("queues", queue_id="1", name=rows.QUEUE, **columns)
+    before = (await me.beat()).queues
+    await site.backdoor.run(f"UPDATE queues SET {column} = ?", value)
+    changed = (await me.beat()).queues
+    assert changed != before
+    await site.backdoor.run(f"UPDATE queues SET {column} = ?", columns.get(column))
+    assert (await me.beat()).queues == before
 
 
 async def test_a_closed_link_leaves_the_lease(site: Site, me: Process) -> None:

@@ -1,4 +1,4 @@
-"""`VersionStore.register_version`."""
+"""`VersionStore`: the registry of application versions."""
 
 import asyncio
 
@@ -104,3 +104,27 @@ async def test_two_applications_race_for_one_name(site: Site, me: Process) -> No
         (row,) = [row for row in await versions(site) if row["version_name"] == name]
         winner = "app" if results[0] is None else "other"
         assert row["application_name"] == winner
+
+
+async def test_versions_are_listed_the_latest_first(site: Site, me: Process) -> None:
+    """“The registered versions of this application or of none, the latest first”."""
+    assert await me.store.versions() == []
+    await add(site, "old", "app", 5)
+    await add(site, "nobodys", None, 9)
+    await add(site, "middle", "app", 7)
+    await add(site, "theirs", "other", 8)
+    assert await me.store.versions() == ["nobodys", "middle", "old"]
+    await me.store.register_version("new")
+    await me.store.register_version("old")
+    assert await me.store.versions() == ["new", "nobodys", "middle", "old"]
+
+
+async def test_the_first_version_listed_takes_unversioned_rows(site: Site, me: Process) -> None:
+    """“the latest first”: the same one for readers and for claims, also where times are equal."""
+    for name in ("a", "c", "b"):
+        await add(site, name, None, 5)
+    latest, *others = await me.store.versions()
+    await site.foreign()
+    for version in others:
+        assert await me.claim(version=version) == []
+    assert len(await me.claim(version=latest)) == 1

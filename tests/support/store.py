@@ -187,6 +187,21 @@ class Site:
         assert len(found) == 1, f"{len(found)} rows of {workflow_id}"
         return found[0]
 
+    async def own(self, table: str) -> list[Row]:
+        """Every row of that table of our own schema."""
+        prefix = "" if self.kind == "postgres" else "perdure_"
+        return await self.backdoor.rows(f"SELECT * FROM {prefix}{table}")
+
+    async def pending(self, queue: str = rows.QUEUE) -> int:
+        """How many rows of that queue are PENDING, whoever owns them."""
+        (found,) = await self.backdoor.rows(
+            "SELECT count(*) AS number FROM workflow_status"
+            " WHERE status = 'PENDING' AND queue_name = ?",
+            queue,
+        )
+        number: int = found["number"]
+        return number
+
     async def exists(self, workflow_id: WorkflowId) -> bool:
         """Whether the workflow has a row."""
         return bool(

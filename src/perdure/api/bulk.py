@@ -103,12 +103,15 @@ class _Starts(DurableCall[list[WorkflowHandle[R]]]):
             raise
 
     async def _write(self, kernel: Kernel, written: list[tuple[NewWorkflow, StartEntry]]) -> None:
-        launcher, new_id = kernel.launcher, kernel.ids.workflow_id
+        launcher, starts = kernel.launcher, self._starts
         size = kernel.store.capabilities.max_batch
-        for first in range(0, len(self._starts), size):
+        # What is enqueued by one statement is as old as its neighbours and is begun in the order of
+        # the ids.
+        ids = sorted(kernel.ids.workflow_id() for _ in starts)
+        for first in range(0, len(starts), size):
             await launcher.room()
-            for start in self._starts[first : first + size]:
-                launch = start.launch(start.workflow_id or new_id(), None)
+            for index in range(first, min(first + size, len(starts))):
+                launch = starts[index].launch(starts[index].workflow_id or ids[index], None)
                 written.append((launch.row, launcher.submit(launch)))
             if first:
                 await asyncio.wait([written[first - 1][1].future])

@@ -26,9 +26,11 @@ class Ran:
         return json.loads(self.out)
 
 
-def perdure(*arguments: str | Path, env: dict[str, str] | None = None) -> Ran:
-    """Run the program; an exception that leaves it is a failure of the test."""
-    result = CliRunner().invoke(program, [str(each) for each in arguments], env=env)
+def perdure(
+    *arguments: str | Path, env: dict[str, str] | None = None, typed: str | None = None
+) -> Ran:
+    """Run the program, which reads `typed`; an exception that leaves it fails the test."""
+    result = CliRunner().invoke(program, [str(each) for each in arguments], typed, env)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     return Ran(result.exit_code, result.stdout, result.stderr)

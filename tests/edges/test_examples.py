@@ -50,3 +50,38 @@ def test_an_order_killed_while_it_sleeps_charges_once(tmp_path: Path) -> None:
     printed = run("order.py", tmp_path)
     assert not any(line.startswith("charging") for line in printed)
     assert printed[-1] == "order-1001: paid 44.40, parcel with kettle and parcel with cup"
+
+
+def test_queues_run_two_files_at_a_time_and_send_no_mail_twice(tmp_path: Path) -> None:
+    *printed, outcome = run("queues.py", tmp_path)
+    assert sorted(printed) == [
+        "a mail to ada",
+        "a mail to bob",
+        *(f"transcoding {file}" for file in ("intro", "outro", "talk")),
+    ]
+    assert outcome == "intro.mp4, talk.mp4, outro.mp4, mail to ada, mail to bob, mail to ada"
+
+
+def test_a_pipeline_survives_its_workers_and_keeps_its_limits(tmp_path: Path) -> None:
+    *printed, outcome = run("queue_pipeline.py", tmp_path)
+    said = "\n".join(printed)
+    assert re.search(r"^the queue is paused: \d+ wait, \d still run$", said, re.MULTILINE)
+    assert re.search(r"^clip-\d\d: Queue 'clips' is paused since ", said, re.MULTILINE)
+    assert "worker-2 is killed: what it ran goes on in another" in printed
+    told = re.fullmatch(
+        r"30 files converted by (\d) workers, at most (\d+) at once, at most (\d+) started in a "
+        "second",
+        outcome,
+    )
+    assert told
+    workers, at_once, in_a_second = map(int, told.groups())
+    assert workers <= 4
+    assert at_once <= 4
+    assert in_a_second <= 10
+
+
+def test_a_pipeline_killed_while_it_is_paused_goes_on(tmp_path: Path) -> None:
+    with ChildProcess(EXAMPLES / "queue_pipeline.py", cwd=tmp_path) as child:
+        child.wait_for("the queue is paused")
+        child.kill()
+    assert run("queue_pipeline.py", tmp_path)[-1].startswith("30 files converted by ")

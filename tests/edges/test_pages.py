@@ -10,13 +10,24 @@ import pytest
 from typer.main import get_command
 
 from perdure.cli.program import program
+from perdure.logic.explaining import Cause
 from tests.edges.records import recorded
 from tests.support.process import PROJECT, ChildProcess
 from tests.support.waiting import wait_until
 
 TUTORIAL = (PROJECT / "docs/tutorial/first-steps.md").read_text(encoding="utf-8")
 COMMAND_LINE = (PROJECT / "docs/howto/command-line.md").read_text(encoding="utf-8")
-BLOCKS = re.findall(r"^```python\n(.*?)^```", TUTORIAL, re.MULTILINE | re.DOTALL)
+QUEUES = (PROJECT / "docs/howto/queues.md").read_text(encoding="utf-8")
+WAITING = (PROJECT / "docs/howto/waiting-work.md").read_text(encoding="utf-8")
+REPLAY = (PROJECT / "docs/explanation/replay.md").read_text(encoding="utf-8")
+
+
+def blocks(page: str) -> list[str]:
+    """The programs a page shows."""
+    return re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+
+
+BLOCKS = blocks(TUTORIAL)
 
 
 def test_the_trip_goes_on_as_the_tutorial_shows_it(tmp_path: Path) -> None:
@@ -33,8 +44,20 @@ def test_the_trip_goes_on_as_the_tutorial_shows_it(tmp_path: Path) -> None:
             assert child.succeed() == expected
 
 
-@pytest.mark.parametrize("block", BLOCKS[1:])
-def test_the_other_code_of_the_tutorial_stands_by_itself(block: str, tmp_path: Path) -> None:
+def test_the_queue_of_the_page_about_queues_runs(tmp_path: Path) -> None:
+    script = tmp_path / "media.py"
+    script.write_text(blocks(QUEUES)[0], encoding="utf-8")
+    with ChildProcess(script, cwd=tmp_path) as child:
+        assert child.succeed() == ["['intro.mp4', 'talk.mp4', 'outro.mp4']"]
+
+
+@pytest.mark.parametrize("cause", Cause)
+def test_every_answer_of_explain_is_on_its_page(cause: Cause) -> None:
+    assert f"| `{cause.value}` |" in WAITING
+
+
+@pytest.mark.parametrize("block", BLOCKS[1:] + blocks(QUEUES)[1:] + blocks(REPLAY))
+def test_the_other_code_of_the_pages_stands_by_itself(block: str, tmp_path: Path) -> None:
     script = tmp_path / "block.py"
     script.write_text(block, encoding="utf-8")
     with ChildProcess(script, cwd=tmp_path) as child:

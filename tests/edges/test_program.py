@@ -20,7 +20,15 @@ def test_the_version_is_the_package_s() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--help",), ("demo", "--help"), ("migrate", "--help"), ("workflow", "--help")]
+    "arguments",
+    [
+        ("--help",),
+        ("demo", "--help"),
+        ("migrate", "--help"),
+        ("workflow", "--help"),
+        ("queue", "--help"),
+        ("queue", "set", "--help"),
+    ],
 )
 def test_help_is_plain_text_that_names_what_there_is(arguments: tuple[str, ...]) -> None:
     ran = perdure(*arguments)
@@ -86,7 +94,14 @@ def test_an_error_is_one_sentence_and_with_debug_an_exception(
 
 
 @pytest.mark.parametrize(
-    "arguments", [("migrate",), ("workflow", "list"), ("workflow", "get", "x")]
+    "arguments",
+    [
+        ("migrate",),
+        ("workflow", "list"),
+        ("workflow", "get", "x"),
+        ("queue", "list"),
+        ("queue", "pause", "x"),
+    ],
 )
 def test_without_a_database_it_asks_for_one(arguments: tuple[str, ...]) -> None:
     ran = perdure(*arguments, env={"DBOS_SYSTEM_DATABASE_URL": ""})

@@ -1,11 +1,12 @@
 """Taking work from queues, and watching over what was taken."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from perdure.errors import LeaseLost
 from perdure.model.ids import ExecutorId, WorkflowId
-from perdure.model.workflow import ClaimedRun, ClaimRequest, Fence, WorkflowKey
+from perdure.model.workflow import Claimant, ClaimedRun, ClaimRequest, Fence, WorkflowKey
 from perdure.store import rows
 from perdure.store.postgres.batch import packed
 from perdure.store.postgres.concern import Access, Concern, boot_of
@@ -14,57 +15,84 @@ from perdure.store.tokens import RecentTokens
 
 
 class Claims(Concern):
-    """`RunStore.claim`, `lost` and `owned`."""
+    """`ClaimStore.claim`, `lost` and `owned`."""
 
     def __init__(self, access: Access) -> None:
         super().__init__(access)
         self._tried = RecentTokens()
 
     async def claim(self, request: ClaimRequest) -> list[ClaimedRun]:
-        """See `perdure.ports.store.RunStore.claim`."""
+        """See `perdure.ports.store.ClaimStore.claim`."""
+        claimant = request.claimant
         before: list[Record] = []
-        if self._tried.note(request.token):
+        if self._tried.note(claimant.token):
             before = await self._database.hot(
-                "claim", "claimed_before", request.token, self._database.offset_ms
+                "claim", "claimed_before", claimant.token, self._database.offset_ms
             )
-        taken = await self._claim(request, request.limit - len(before))
-        return [rows.claimed_run(row) for row in (*before, *taken)]
-
-    async def _claim(self, request: ClaimRequest, limit: int) -> list[Record]:
-        asked = [
-            boot_of(request.executor_id),
-            request.executor_id,
-            *sought(request.queues, request.keys, request.version),
-            self._application,
-            self._database.offset_ms,
-            request.token,
-            max(limit, 0),
-        ]
-        found = await self._database.hot("claim", "claim", *asked, limit > 0)
-        if found and found[0]["moved"]:
-            found = await self._database.hot("claim", "claim", *asked, False)  # noqa: FBT003 - SQL
-        if not found:
-            raise LeaseLost(f"the lease of {request.executor_id} was taken over or never written")
-        return [row for row in found if row["workflow_uuid"] is not None]
+        had = Counter(row["queue_name"] for row in before)
+        taken = await self._database.hot(
+            "claim",
+            "claim",
+            *claiming(
+                claimant,
+                [share.queue_name for share in request.shares],
+                self._application,
+                self._database.offset_ms,
+            ),
+            [max(share.limit - had[share.queue_name], 0) for share in request.shares],
+            [],
+        )
+        return in_order([*before, *found_by(taken, claimant)])
 
     async def lost(self, fences: Sequence[Fence]) -> list[WorkflowId]:
-        """See `perdure.ports.store.RunStore.lost`."""
+        """See `perdure.ports.store.ClaimStore.lost`."""
         if not fences:
             return []
         found = await self._database.fetch("lost_runs", *packed(fences))
         return [WorkflowId(row["workflow_uuid"]) for row in found]
 
     async def owned(self, executor_id: ExecutorId) -> list[Fence]:
-        """See `perdure.ports.store.RunStore.owned`."""
+        """See `perdure.ports.store.ClaimStore.owned`."""
         return [rows.fence(row) for row in await self._database.fetch("owned_runs", executor_id)]
 
 
-def sought(queues: Sequence[str], keys: Sequence[WorkflowKey], version: str) -> tuple[Any, ...]:
+def sought(
+    queues: Sequence[str], keys: Sequence[WorkflowKey], version: str
+) -> tuple[list[str], list[str], list[str], list[str], str]:
     """What a process can run, as the parameters of `sql/claims.sql` from $3 to $7."""
     return (
-        list(dict.fromkeys(queues)),
+        list(queues),
         [key.name for key in keys],
         [key.class_name for key in keys],
         [key.config_name for key in keys],
         version,
     )
+
+
+def claiming(
+    claimant: Claimant, queues: Sequence[str], application: str, offset_ms: int
+) -> tuple[Any, ...]:
+    """Who claims from which queues, as the parameters from $1 to $10."""
+    return (
+        boot_of(claimant.executor_id),
+        claimant.executor_id,
+        *sought(queues, claimant.keys, claimant.version),
+        application,
+        offset_ms,
+        claimant.token,
+    )
+
+
+def found_by(rows_found: Sequence[Record], claimant: Claimant) -> list[Record]:
+    """The rows of a statement that claims; raises `LeaseLost` if there is not even an empty one."""
+    if not rows_found:
+        raise LeaseLost(f"the lease of {claimant.executor_id} was taken over or never written")
+    return [row for row in rows_found if row["workflow_uuid"] is not None]
+
+
+def in_order(claimed: Sequence[Record]) -> list[ClaimedRun]:
+    """What a claim returns, of one try or of several."""
+    ordered = sorted(
+        claimed, key=lambda row: (row["priority"], row["created_at"], row["workflow_uuid"])
+    )
+    return [rows.claimed_run(row) for row in ordered]

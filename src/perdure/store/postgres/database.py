@@ -10,11 +10,20 @@ import asyncpg
 
 from perdure.errors import ConfigurationError, DatabaseUnavailable
 from perdure.model.ids import BOOT_PREFIX
+from perdure.model.wire import INTERNAL_QUEUES
 from perdure.ports.clock import Clock
 from perdure.store.identifiers import own_schema, quote_identifier
 from perdure.store.postgres import inherited
 from perdure.store.postgres.failures import Trouble
-from perdure.store.postgres.lanes import Connection, Lane, Pool, Record, Transaction
+from perdure.store.postgres.lanes import (
+    READ_COMMITTED,
+    Connection,
+    Isolation,
+    Lane,
+    Pool,
+    Record,
+    Transaction,
+)
 from perdure.store.postgres.settings import PostgresSettings
 from perdure.store.sql import Queries
 
@@ -22,6 +31,9 @@ _MARGIN_S = 5.0
 """How much later than the server's our own deadline is."""
 
 _CACHED_STATEMENTS = 200
+
+PENDING_GRACE_MS: Final = 2000
+"""A process ends what it runs exactly when its time is up; this long it is left to do so."""
 
 _BY_KEY: Final = {
     # Hot statements go through keys at any size of a table. A plan made for a small one must not
@@ -32,11 +44,14 @@ _BY_KEY: Final = {
     "plan_cache_mode": "force_generic_plan",
 }
 
+# An index has the order of claims but for the ids at one instant; sorting by those alone is another
+# kind of sort, and a backlog must never be sorted as a whole.
+_IN_ORDER: Final = {**_BY_KEY, "enable_sort": "off"}
+
 HOT: Final = {
     "start": _BY_KEY,
-    # An index has the order of claims but for the ids at one instant; sorting by those alone is
-    # another kind of sort, and a backlog must never be sorted as a whole.
-    "claim": {**_BY_KEY, "enable_sort": "off"},
+    "claim": _IN_ORDER,
+    "claim_shared": _IN_ORDER,
     "record": _BY_KEY,
     "finish": _BY_KEY,
 }
@@ -57,6 +72,8 @@ class Database:
                 "schema": quote_identifier(settings.schema),
                 "own": quote_identifier(own_schema(settings.schema)),
                 "boot_prefix": BOOT_PREFIX,
+                "internal_queues": ", ".join(f"'{name}'" for name in INTERNAL_QUEUES),
+                "pending_grace_ms": str(PENDING_GRACE_MS),
             },
         )
         self._clock = clock
@@ -88,10 +105,7 @@ class Database:
 
     async def hot(self, kind: str, query: str, *arguments: Any) -> list[Record]:
         """Execute a query on the connection of one hot kind."""
-        lane = self._lanes.get(kind)
-        if lane is None:
-            raise _not_open()
-        return await lane.fetch(self.queries[query], *arguments)
+        return await self._lane(kind).fetch(self.queries[query], *arguments)
 
     async def fetch(self, query: str, *arguments: Any) -> list[Record]:
         """Execute a query on any connection."""
@@ -104,11 +118,19 @@ class Database:
         return await self._pool.fetch(text, *arguments)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[Transaction]:
-        """Several statements in one READ COMMITTED transaction."""
+    async def hot_transaction(self, kind: str) -> AsyncGenerator[Transaction]:
+        """Several statements in one READ COMMITTED transaction on the connection of a hot kind."""
+        async with self._lane(kind).transaction() as transaction:
+            yield transaction
+
+    @asynccontextmanager
+    async def transaction(
+        self, isolation: Isolation = READ_COMMITTED
+    ) -> AsyncGenerator[Transaction]:
+        """Several statements in one transaction on any connection."""
         if self._pool is None:
             raise _not_open()
-        async with self._pool.transaction() as transaction:
+        async with self._pool.transaction(isolation) as transaction:
             yield transaction
 
     async def connect_plainly(self) -> Connection:
@@ -120,6 +142,12 @@ class Database:
         if not self.settings.has_sessions:
             return await self._connect_shared()
         return await self._connect(self._direct_url, {**_session(statement_timeout_s), **_BY_KEY})
+
+    def _lane(self, kind: str) -> Lane:
+        lane = self._lanes.get(kind)
+        if lane is None:
+            raise _not_open()
+        return lane
 
     @property
     def _direct_url(self) -> str:

@@ -13,6 +13,7 @@ from perdure.store import rows
 from perdure.store.postgres.claims import sought
 from perdure.store.postgres.concern import Access
 from perdure.store.postgres.failures import TRANSLATING
+from perdure.store.postgres.hints import channel
 from perdure.store.postgres.lanes import Connection, Record, close_quietly
 
 PENDING_AT_ONCE = 1000
@@ -35,13 +36,18 @@ class PostgresHeartbeatLink:
         self._queries = access.database.queries
         self._opened = opened
         self._connection: Connection | None = None
-        self._callback: Callable[[], None] | None = None
+        self._when_lost: Callable[[], None] | None = None
+        self._when_told: Callable[[str], None] | None = None
         self._deadline_s = 0.0
         self._page = _FIRST_PAGE
 
     def when_lost(self, callback: Callable[[], None]) -> None:
         """See `HeartbeatLink.when_lost`."""
-        self._callback = callback
+        self._when_lost = callback
+
+    def listen(self, callback: Callable[[str], None]) -> None:
+        """See `HeartbeatLink.listen`."""
+        self._when_told = callback
 
     async def open(self, lease: NewLease) -> bool:
         """See `HeartbeatLink.open`."""
@@ -49,7 +55,7 @@ class PostgresHeartbeatLink:
         self._deadline_s = lease.period_ms / 1000 / _DEADLINES_PER_PERIOD
         with TRANSLATING:
             self._connection = await self._database.connect_beating(self._deadline_s)
-        if self._callback is not None:
+        if self._when_lost is not None:
             self._connection.add_termination_listener(self._on_terminated)
         known = lease.boot_id in self._opened
         opened = await self._fetch(
@@ -60,11 +66,21 @@ class PostgresHeartbeatLink:
             lease.period_ms,
             self._database.offset_ms,
             known,
+            rows.serves_text(lease.serves),
         )
         if not opened:
             raise LeaseLost(f"the lease of {lease.executor_id} was taken over")
         self._opened.add(lease.boot_id)
+        await self._start_listening()
         return await self._take_lock(lease.boot_id)
+
+    async def _start_listening(self) -> None:
+        if self._when_told is None or not self._database.settings.has_sessions:
+            return
+        # Refused where the server cannot notify; then nobody is told anything.
+        with suppress(DatabaseRejected):
+            async with self._deadline() as connection:
+                await connection.add_listener(channel(self._access), self._on_told)
 
     async def _take_lock(self, boot_id: BootId) -> bool:
         if not self._database.settings.has_sessions:
@@ -79,14 +95,14 @@ class PostgresHeartbeatLink:
         return False
 
     async def beat(
-        self, lease: NewLease, queues: tuple[str, ...], keys: tuple[WorkflowKey, ...], version: str
+        self, lease: NewLease, queues: tuple[str, ...], keys: tuple[WorkflowKey, ...]
     ) -> Beat:
         """See `HeartbeatLink.beat`."""
         found = await self._fetch(
             "beat",
             lease.boot_id,
             lease.period_ms,
-            *sought(queues, keys, version),
+            *sought(queues, keys, lease.serves.version),
             self._access.application,
             self._database.offset_ms,
             PENDING_AT_ONCE,
@@ -98,8 +114,9 @@ class PostgresHeartbeatLink:
             held=first["is_held"],
             now_ms=first["now_ms"],
             suspects=tuple(rows.lease_seen(row) for row in found if row["boot_id"] is not None),
-            ready=first["ready"],
-            next_due_ms=first["next_due_ms"],
+            ready=tuple(first["ready"]),
+            next_at_ms=first["next_at_ms"],
+            queues=first["queues"],
         )
 
     def _turn_page(self, found: list[Record]) -> None:
@@ -117,8 +134,12 @@ class PostgresHeartbeatLink:
             await close_quietly(connection)
 
     def _on_terminated(self, _: object) -> None:
-        if self._callback is not None:
-            self._callback()
+        if self._when_lost is not None:
+            self._when_lost()
+
+    def _on_told(self, *notification: object) -> None:
+        if self._when_told is not None:
+            self._when_told(str(notification[-1]))
 
     async def _fetch(self, query: str, *arguments: object) -> list[Record]:
         async with self._deadline() as connection:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import asyncpg
 
@@ -14,6 +14,14 @@ from perdure.store.postgres.watchdog import Watchdog
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 Record: TypeAlias = asyncpg.Record
 Connect: TypeAlias = Callable[[], Awaitable[Connection]]
+
+Isolation: TypeAlias = Literal["read_committed", "repeatable_read"]
+
+READ_COMMITTED: Final[Isolation] = "read_committed"
+"""Each statement sees what was committed before it."""
+
+SNAPSHOT: Final[Isolation] = "repeatable_read"
+"""All statements see what was committed before the first of them."""
 
 _CLOSE_S = 2.0
 
@@ -57,16 +65,21 @@ class Lane:
                     self._watchdog.rest()
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[Transaction]:
-        """A READ COMMITTED transaction, rolled back if the block raises."""
+    async def transaction(
+        self, isolation: Isolation = READ_COMMITTED
+    ) -> AsyncGenerator[Transaction]:
+        """A transaction, rolled back if the block raises."""
         with TRANSLATING:
             async with self._turn:
                 connection = await self._ready()
                 self._watchdog.watch(connection)
                 try:
-                    async with connection.transaction(isolation="read_committed"):
+                    async with connection.transaction(isolation=isolation):
                         yield Transaction(connection, self._watchdog)
                         self._watchdog.watch(connection)
+                except asyncpg.ReadOnlySQLTransactionError:
+                    connection.terminate()
+                    raise
                 finally:
                     self._watchdog.rest()
 
@@ -111,9 +124,11 @@ class Pool:
             return await lane.fetch(text, *arguments)
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncGenerator[Transaction]:
-        """A READ COMMITTED transaction, rolled back if the block raises."""
-        async with self._lane() as lane, lane.transaction() as transaction:
+    async def transaction(
+        self, isolation: Isolation = READ_COMMITTED
+    ) -> AsyncGenerator[Transaction]:
+        """A transaction, rolled back if the block raises."""
+        async with self._lane() as lane, lane.transaction(isolation) as transaction:
             yield transaction
 
     async def connect(self) -> None:

@@ -6,7 +6,7 @@ from perdure.store.postgres import schema
 from perdure.store.postgres.concern import Concern
 from perdure.store.postgres.failures import TRANSLATING
 
-_CAPABILITIES = Capabilities(listen=False, parallel_writes=True, max_batch=1000)
+_MAX_BATCH = 1000
 
 
 class Lifecycle(Concern):
@@ -15,7 +15,11 @@ class Lifecycle(Concern):
     @property
     def capabilities(self) -> Capabilities:
         """See `perdure.ports.store.StoreLifecycle.capabilities`."""
-        return _CAPABILITIES
+        return Capabilities(
+            listen=self._database.settings.has_sessions,
+            parallel_writes=True,
+            max_batch=_MAX_BATCH,
+        )
 
     async def open(self) -> None:
         """See `perdure.ports.store.StoreLifecycle.open`."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from perdure.model.circumstances import Circumstances
 from perdure.model.ids import WorkflowId
 from perdure.model.workflow import Outcome, WorkflowFilter, WorkflowRow
 from perdure.ports.store.reads import Settled
@@ -9,6 +10,8 @@ from perdure.store import compose, rows
 from perdure.store.identifiers import quote_identifier
 from perdure.store.postgres.batch import packed_list
 from perdure.store.postgres.concern import Access, Concern
+from perdure.store.postgres.lanes import SNAPSHOT
+from perdure.store.postgres.surroundings import Surroundings
 
 
 class Reads(Concern):
@@ -39,6 +42,11 @@ class Reads(Concern):
         composed = compose.list_workflows(wanted, self._application, self._dialect)
         found = await self._database.fetch_text(composed.text, *composed.parameters)
         return [rows.workflow_row(row, with_payloads=wanted.with_payloads) for row in found]
+
+    async def circumstances(self, workflow_id: WorkflowId) -> Circumstances | None:
+        """See `perdure.ports.store.ReadStore.circumstances`."""
+        async with self._database.transaction(SNAPSHOT) as transaction:
+            return await Surroundings(self._access, transaction).of(workflow_id)
 
     async def now_ms(self) -> int:
         """See `perdure.ports.store.ReadStore.now_ms`."""

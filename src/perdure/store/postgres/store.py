@@ -5,16 +5,33 @@ from perdure.store.postgres.claims import Claims
 from perdure.store.postgres.concern import Access
 from perdure.store.postgres.database import Database
 from perdure.store.postgres.endings import Endings
+from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.leases import Leases
 from perdure.store.postgres.lifecycle import Lifecycle
+from perdure.store.postgres.queues import Queues
 from perdure.store.postgres.reads import Reads
 from perdure.store.postgres.settings import PostgresSettings
+from perdure.store.postgres.shared_claims import SharedClaims
 from perdure.store.postgres.starts import Starts
 from perdure.store.postgres.steps import Steps
+from perdure.store.postgres.sweeps import Sweeps
 from perdure.store.postgres.versions import Versions
 
 
-class PostgresStore(Lifecycle, Starts, Claims, Endings, Steps, Leases, Reads, Versions):
+class PostgresStore(
+    Lifecycle,
+    Starts,
+    Claims,
+    SharedClaims,
+    Sweeps,
+    Endings,
+    Queues,
+    Steps,
+    Leases,
+    Hints,
+    Reads,
+    Versions,
+):
     """A system database on a Postgres server."""
 
     def __init__(self, settings: PostgresSettings, clock: Clock) -> None:

@@ -25,3 +25,8 @@ class Versions(Concern):
         )
         holder: str = row["holder"]
         return holder
+
+    async def versions(self) -> list[str]:
+        """See `perdure.ports.store.VersionStore.versions`."""
+        found = await self._database.fetch("versions", self._application)
+        return [row["version_name"] for row in found]

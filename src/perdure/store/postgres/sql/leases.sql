@@ -2,11 +2,11 @@
 
 -- name: open_lease
 -- Inserts a lease, or refreshes the boot's own; nothing if it was taken, or if it is gone and $6
--- says that it stood before. No lock is recorded until it is held.
+-- says that it stood before. $7 is what the process serves. No lock is recorded until it is held.
 INSERT INTO {own}.leases AS l (
-    boot_id, executor_id, application_name, renewed_at, expires_at, period_ms, created_at
+    boot_id, executor_id, application_name, renewed_at, expires_at, period_ms, created_at, serves
 )
-SELECT $1::text, $2::text, $3::text, ms, ms + $4::bigint, $4::bigint, ms
+SELECT $1::text, $2::text, $3::text, ms, ms + $4::bigint, $4::bigint, ms, $7::text
 FROM (SELECT {now_ms:5} AS ms) clock
 WHERE NOT $6::boolean OR EXISTS (SELECT FROM {own}.leases WHERE boot_id = $1)
 ON CONFLICT (boot_id) DO UPDATE
@@ -14,6 +14,7 @@ SET renewals = l.renewals + 1,
     renewed_at = EXCLUDED.renewed_at,
     expires_at = EXCLUDED.expires_at,
     period_ms = EXCLUDED.period_ms,
+    serves = EXCLUDED.serves,
     lock_key = NULL,
     backend_pid = NULL,
     server_started_at = NULL
@@ -56,9 +57,10 @@ RETURNING boot_id;
 -- and executors of PENDING rows without a lease. Those are looked for in pages of $10 rows in the
 -- order of creation, after ($11, $12); the page after this one begins after `last_created_at` and
 -- `last_id`. A page with an orphan is to be looked at again, for only who is seen twice is judged.
--- The other parameters are those of a claim: `ready` says whether it would find something. A
--- session that is not the one that took the lock forgets it.
+-- The other parameters are those of a claim: `ready` are the queues in which it would find something
+-- if there were no limits. A session that is not the one that took the lock forgets it.
 WITH clock AS MATERIALIZED (SELECT {now_ms:9} AS ms),
+swept AS MATERIALIZED (SELECT -1::bigint AS ms),
 {latest},
 renewed AS (
     UPDATE {own}.leases
@@ -93,7 +95,7 @@ page AS MATERIALIZED (
 executors AS (
     SELECT DISTINCT w.executor_id, substring(w.executor_id FROM '[^/]*$') AS boot_id
     FROM page w
-    WHERE w.executor_id LIKE '%/{boot_prefix}%' AND {application_scope}
+    WHERE w.executor_id LIKE '%/{boot_prefix}%' AND {application_scope:8}
 ),
 orphans AS (
     SELECT e.executor_id, e.boot_id
@@ -114,19 +116,20 @@ last AS (
 SELECT
     EXISTS (SELECT FROM renewed) AS is_held,
     clock.ms AS now_ms,
-    EXISTS (
-        SELECT FROM unnest($3::text[]) AS queues (queue_name)
+    ARRAY(
+        SELECT queues.queue_name
+        FROM unnest($3::text[]) AS queues (queue_name)
         CROSS JOIN LATERAL (
             SELECT FROM {schema}.workflow_status w WHERE {claimable:queues} LIMIT 1
         ) first
     ) AS ready,
+    {next_sweep_at:8} AS next_at_ms,
     (
-        SELECT w.delay_until_epoch_ms
-        FROM {schema}.workflow_status w
-        WHERE w.status = 'DELAYED' AND w.queue_name = ANY($3) AND {application_scope}
-        ORDER BY w.delay_until_epoch_ms
-        LIMIT 1
-    ) AS next_due_ms,
+        SELECT md5(COALESCE(string_agg(concat(q, s), E'\n' ORDER BY q.name), ''))
+        FROM {schema}.queues q
+        LEFT JOIN {own}.queue_settings s ON s.queue_name = q.name
+        WHERE {registered:8}
+    ) AS queues,
     (SELECT count(*) FROM page) AS page_rows,
     (SELECT created_at FROM last) AS last_created_at,
     (SELECT workflow_uuid FROM last) AS last_id,

@@ -15,3 +15,40 @@ WHERE w.workflow_uuid IS NULL
 -- name: now
 -- The database's clock plus an offset.
 SELECT {now_ms:1} AS now_ms;
+
+-- name: workflow
+-- One workflow, without payloads.
+SELECT {workflow_columns:w} FROM {schema}.workflow_status w WHERE w.workflow_uuid = $1;
+
+-- name: running_by_executor
+-- Which executors run how many workflows of queue $2, or of the partition $3 of it if that is given,
+-- of application $1 or of none; the largest number first.
+SELECT COALESCE(w.executor_id, '') AS executor_id, count(*) AS running
+FROM {schema}.workflow_status w
+WHERE w.queue_name = $2
+    AND w.status = 'PENDING'
+    AND ($3::text IS NULL OR w.queue_partition_key = $3)
+    AND {application_scope:1}
+GROUP BY COALESCE(w.executor_id, '')
+ORDER BY running DESC, executor_id;
+
+-- name: ahead_in_queue
+-- How many ENQUEUED workflows of queue $2 come before the one with priority $3, creation $4 and id
+-- $5, up to $6.
+SELECT count(*) AS ahead
+FROM (
+    SELECT
+    FROM {schema}.workflow_status w
+    WHERE w.queue_name = $2
+        AND w.status = 'ENQUEUED'
+        AND (w.priority, w.created_at, w.workflow_uuid) < ($3::integer, $4::bigint, $5::text)
+        AND {application_scope:1}
+    LIMIT $6::bigint
+) before;
+
+-- name: processes
+-- The processes of application $1 whose lease stands and has not run out at the instant $2.
+SELECT l.executor_id, l.serves
+FROM {own}.leases l
+WHERE l.application_name = $1 AND l.taken_at IS NULL AND l.expires_at > $2::bigint
+ORDER BY l.executor_id;

@@ -289,6 +289,20 @@ released AS (
 )
 SELECT {unfenced} AS fenced;
 
+-- fragment: cancel_standing
+-- Makes the workflows in the list `standing` CANCELLED.
+UPDATE {schema}.workflow_status w
+SET status = 'CANCELLED',
+    owner_xid = NULL,
+    queue_name = NULL,
+    deduplication_id = NULL,
+    started_at_epoch_ms = NULL,
+    completed_at = (SELECT ms FROM clock),
+    updated_at = (SELECT ms FROM clock)
+FROM standing
+WHERE w.workflow_uuid = standing.workflow_uuid
+RETURNING w.workflow_uuid
+
 -- name: cancel
 -- Cancels every given workflow that has no outcome, waiting for their locks in the order of ids.
 WITH clock AS MATERIALIZED (SELECT {now_ms:4} AS ms),
@@ -300,17 +314,7 @@ standing AS MATERIALIZED (
     ORDER BY w.workflow_uuid COLLATE "C"
     FOR NO KEY UPDATE
 )
-UPDATE {schema}.workflow_status w
-SET status = 'CANCELLED',
-    owner_xid = NULL,
-    queue_name = NULL,
-    deduplication_id = NULL,
-    started_at_epoch_ms = NULL,
-    completed_at = (SELECT ms FROM clock),
-    updated_at = (SELECT ms FROM clock)
-FROM standing
-WHERE w.workflow_uuid = standing.workflow_uuid
-RETURNING w.workflow_uuid;
+{cancel_standing};
 
 -- name: lost_runs
 -- Of the given (id, owner), the ids whose row is not PENDING under that owner.

@@ -1,5 +1,19 @@
 -- The registry of application versions.
 
+-- fragment: latest_first
+-- The order in which versions follow each other.
+v.version_timestamp DESC, v.created_at DESC, v.version_name DESC
+
+-- fragment: latest_version
+-- The latest registered version of an application or of none.
+(
+    SELECT v.version_name
+    FROM {schema}.application_versions v
+    WHERE v.application_name = ${arg} OR v.application_name IS NULL
+    ORDER BY {latest_first}
+    LIMIT 1
+)
+
 -- name: register_version
 -- Inserts a version, or claims it if nobody has; a known one keeps its time. `holder` is whose it
 -- is afterwards.
@@ -10,3 +24,10 @@ SELECT gen_random_uuid()::text, $1::text, $2::text, ms, ms FROM (SELECT {now_ms:
 ON CONFLICT (version_name) DO UPDATE
 SET application_name = COALESCE(v.application_name, EXCLUDED.application_name)
 RETURNING v.application_name AS holder;
+
+-- name: versions
+-- The registered versions of an application or of none, the latest first.
+SELECT v.version_name
+FROM {schema}.application_versions v
+WHERE v.application_name = $1 OR v.application_name IS NULL
+ORDER BY {latest_first};

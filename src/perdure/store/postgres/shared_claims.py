@@ -7,7 +7,7 @@ this one is over no other uses a limit up.
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from perdure.logic.admission import Room, room_of_queue, rooms_of_partitions
@@ -66,7 +66,7 @@ class _Offer:
     """
 
     after_key: str
-    shares: Mapping[str | None, int] = field(default_factory=dict)
+    shares: tuple[tuple[str | None, int], ...] = ()
     most: int = 0
     room: int = 0
     is_full: bool = False
@@ -151,7 +151,7 @@ class _Claim:
         shares = [
             (name, key, share, offer.most)
             for name, offer in offers.items()
-            for key, share in offer.shares.items()
+            for key, share in offer.shares
         ]
         if not shares:
             return []
@@ -231,7 +231,7 @@ def _offer_of_queue(queue: QueueRow, usage: Usage, load: Load, most: int) -> _Of
     count = min(room.count, most)
     return _Offer(
         load.after_key,
-        shares={None: count} if count > 0 else {},
+        shares=((None, count),) if count > 0 else (),
         most=count,
         room=room.count,
         is_full=room.count == 0,
@@ -244,18 +244,17 @@ def _offer_of_partitions(
     queue: QueueRow, heads: Sequence[Record], load: Load, whole: _Offer
 ) -> _Offer:
     if not heads:
-        return replace(whole, shares={})
+        return replace(whole, shares=())
     rooms = rooms_of_partitions(
         queue.settings.limits,
         [PartitionHead(row["key"], rows.usage(row)) for row in heads],
         dict(load.by_partition),
         Room(whole.most),
     )
-    shares: dict[str | None, int] = {**rooms.by_key}
     return replace(
         whole,
         after_key=heads[-1]["key"],
-        shares=shares,
+        shares=tuple(rooms.by_key.items()),
         is_full=not rooms.by_key,
         frees_at_ms=rooms.total.frees_at_ms,
         goes_on=len(heads) == VISITED_AT_ONCE,

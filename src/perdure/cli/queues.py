@@ -19,7 +19,7 @@ from perdure.cli.options import (
     Schema,
     required,
 )
-from perdure.cli.wording import local_time, printable
+from perdure.cli.wording import local_time
 from perdure.errors import ConfigurationError, PerdureError, UnknownQueue
 from perdure.logic.phrases import plural
 from perdure.model.queue import QueueDepth, QueueRow
@@ -214,21 +214,20 @@ def delete_queue(
         return await found.depth(name)
 
     depth = _ask(client, look)
-    shown = printable(name)
     stranded = depth.enqueued + depth.delayed
     rest = (
         f"{plural(stranded, 'workflow waits', 'workflows wait')} in it until a queue of that name "
         "is registered again"
     )
     if not yes:
-        typer.confirm(f"Delete queue {shown!r}? {rest}.", abort=True, err=True)
+        typer.confirm(f"Delete queue {name!r}? {rest}.", abort=True, err=True)
     _ask(client, lambda found: found.delete(name))
     if as_json:
         from perdure.cli.documents import print_json
 
         print_json({"name": name, "stranded": stranded})
     else:
-        print(f"queue {shown!r} is deleted; {rest}")
+        print(f"queue {name!r} is deleted; {rest}")
 
 
 def _change(
@@ -252,10 +251,7 @@ def _change(
     else:
         waiting = plural(depth.enqueued, "workflow waits", "workflows wait")
         runs = "runs" if depth.pending == 1 else "run"
-        print(
-            f"queue {printable(row.name)!r} {said(row)}; {waiting} in it and {depth.pending:,} "
-            f"{runs}"
-        )
+        print(f"queue {row.name!r} {said(row)}; {waiting} in it and {depth.pending:,} {runs}")
 
 
 def _ask(client: Client, question: Callable[[Queues], Awaitable[T]]) -> T:
@@ -263,7 +259,7 @@ def _ask(client: Client, question: Callable[[Queues], Awaitable[T]]) -> T:
     try:
         return ask(client, lambda opened: question(opened.queues))
     except UnknownQueue as error:
-        name, app = printable(error.queue), client.config.name
         raise PerdureError(
-            f"application {app!r} has no queue {name!r}; `perdure queue list` shows those it has"
+            f"application {client.config.name!r} has no queue {error.queue!r}; `perdure queue "
+            "list` shows those it has"
         ) from error

@@ -76,7 +76,7 @@ def print_step_table(steps: Sequence[StepRow], workflow_id: str) -> None:
 def print_queue_table(found: Sequence[tuple[QueueRow, QueueDepth]], app: str) -> None:
     """One line for each queue."""
     if not found:
-        print(f"the application {printable(app)!r} has no queues")
+        print(f"the application {app!r} has no queues")
         return
     table = _table("queue", "waiting", "oldest", "delayed", "running", "ended/min", "limits")
     for row, depth in found:

@@ -58,6 +58,8 @@ async def test_an_engine_whose_heartbeat_cannot_begin_does_not_start(
     class Dead:
         def when_lost(self, _: Any) -> None: ...
 
+        def listen(self, _: Any) -> None: ...
+
         async def open(self, *_: Any) -> bool:
             raise DatabaseUnavailable("no lease today")
 

@@ -64,7 +64,7 @@ class DueSweep(Loop):
         """The database has a row that is due then."""
         if self._at_ms is None or instant_ms < self._at_ms:
             self.due_at(instant_ms + SPREAD_S * 1000 * (self._ids.jitter() - 0.5))
-        elif instant_ms <= self._time.now_ms():
+        if instant_ms <= self._time.now_ms():
             # Time went on faster than this loop waited.
             self.wake()
 

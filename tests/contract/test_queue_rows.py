@@ -47,7 +47,8 @@ async def stored(site: Site, name: str = rows.QUEUE) -> Row | None:
 
 async def add(site: Site, name: str = rows.QUEUE, **columns: Any) -> None:
     """Register a queue as another program does."""
-    await site.insert("queues", **{"queue_id": f"id-{name}", "name": name, **columns})
+    values = {"queue_id": f"id-{name}", "name": name, "priority_enabled": True, **columns}
+    await site.insert("queues", **values)
 
 
 async def test_a_registered_queue_has_a_row_of_the_shared_table(site: Site, me: Process) -> None:
@@ -120,7 +121,6 @@ async def test_a_queue_of_another_program_is_read(site: Site, me: Process) -> No
         concurrency=2,
         rate_limit_max=5,
         rate_limit_period_sec=3.0,
-        priority_enabled=True,
         polling_interval_sec=2.0,
         created_at=11,
         updated_at=10,

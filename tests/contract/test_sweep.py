@@ -88,8 +88,8 @@ async def test_a_debounced_row_frees_its_deduplication_id(site: Site, me: Proces
 async def test_the_longest_due_are_moved_first(site: Site, me: Process) -> None:
     """“Up to `limit` DELAYED rows …, the longest due first”; “`more`: there was more to do”."""
     for delay in (50, 10, 30, 20, 40):
-        await me.waiting(f"d{delay}", delay_ms=delay)
-    site.clock.advance(1000)
+        await me.waiting(f"d{delay}", delay_ms=delay * 1000)
+    site.clock.advance(60_000)
     moved = []
     for expected in (2, 2, 1):
         swept = await me.sweep(2)

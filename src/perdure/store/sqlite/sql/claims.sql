@@ -5,7 +5,7 @@
 -- Rows of this application, and those that no application has claimed.
 (w.application_name = :application OR w.application_name IS NULL)
 
--- fragment: latest_version
+-- fragment: latest_registered
 -- The version of this application that was registered last.
 (
     SELECT v.version_name FROM application_versions v
@@ -22,7 +22,7 @@ w.status = 'ENQUEUED'
     AND w.status IN ('ENQUEUED', 'PENDING')
     AND {application_scope}
     AND (w.application_version = :version OR (
-        w.application_version IS NULL AND :version = COALESCE({latest_version}, :version)
+        w.application_version IS NULL AND :version = COALESCE({latest_registered}, :version)
     ))
     AND (w.name, IFNULL(w.class_name, ''), IFNULL(w.config_name, '')) IN (
         SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]'), json_extract(value, '$[2]')

@@ -20,4 +20,4 @@ ORDER BY v.version_timestamp DESC, v.rowid DESC;
 
 -- name: latest_version
 -- The latest of them.
-SELECT {latest_version} AS version_name;
+SELECT {latest_registered} AS version_name;

@@ -2,7 +2,7 @@
 
 from perdure.api.call_options import IdPolicy
 from perdure.api.client import Client
-from perdure.api.concurrency import gather
+from perdure.api.concurrency import Selected, gather, map, select, timeout  # noqa: A004 - the field's name
 from perdure.api.engine import Engine
 from perdure.api.enqueue import Submission
 from perdure.api.handle import WorkflowHandle
@@ -63,6 +63,7 @@ __all__ = [
     "RateLimit",
     "RecoveryLimitExceeded",
     "RemoteError",
+    "Selected",
     "SerializationError",
     "StepRetriesExhausted",
     "StepRow",
@@ -80,8 +81,11 @@ __all__ = [
     "WorkflowState",
     "current",
     "gather",
+    "map",
     "run_step",
+    "select",
     "sleep",
     "step",
+    "timeout",
     "workflow",
 ]

@@ -1,67 +1,305 @@
-"""Waiting for several durable calls together."""
+"""Several branches of a workflow at a time, replayed as they went."""
 
 import asyncio
-import inspect
-from collections.abc import Awaitable
-from dataclasses import dataclass
-from typing import Any, Literal, TypeVar, overload
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from functools import partial
+from typing import Any, Generic, Literal, TypeVar, cast, overload
 
 from perdure.engine.journal import PendingCall
-from perdure.errors import ControlSignal, WrongPlace
+from perdure.engine.run import Run
+from perdure.engine.scopes import (
+    BranchOf,
+    Ended,
+    Limb,
+    ScopeCall,
+    bounded,
+    refuse_branches,
+)
+from perdure.errors import ControlSignal, InvalidArgument, PerdureError
+from perdure.logic.durations import Duration, seconds_of, to_ms
+from perdure.logic.scopes import BY_TIME
 
 T = TypeVar("T")
+Item = TypeVar("Item")
+
+Pending = PendingCall[T] | Coroutine[Any, Any, T]
+"""What can be a branch: a durable call that was built and not awaited, or a coroutine."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Raised:
-    error: BaseException
+class GatherCall(ScopeCall[list[T]]):
+    """All branches, to their end."""
+
+    __slots__ = ("_at_once", "_returns_errors")
+
+    def __init__(
+        self,
+        branches: Sequence[BranchOf],
+        *,
+        name: str = "Perdure.gather",
+        returns_errors: bool = False,
+        at_once: int | None = None,
+    ) -> None:
+        self._returns_errors = returns_errors
+        self._at_once = at_once
+        super().__init__(name, branches)
+
+    @property
+    def at_once(self) -> int:
+        """How many branches run at a time."""
+        return self._at_once or super().at_once
+
+    def decides(self, ended: Ended) -> bool:
+        """A failing branch, unless failures are results, or there are only pending calls: those
+        are all recorded first."""
+        return self._takes_ids and not self._returns_errors and ended.error is not None
+
+    def conclude(self, branch: int, ended: Ended) -> list[T]:
+        """Raise the failure."""
+        del branch
+        return cast("list[T]", ended.result())
+
+    def collect(self, limbs: Sequence[Limb]) -> list[T]:
+        """The results in the order of the branches, or the failure of the first that failed."""
+        ends = [limb.ended or Ended() for limb in limbs]
+        if not self._returns_errors:
+            return [end.result() for end in ends]
+        return cast("list[T]", [end.value if end.error is None else end.error for end in ends])
+
+    async def plain(self) -> list[T]:
+        """The same without records."""
+        places = asyncio.Semaphore(self.at_once)
+        tasks = [asyncio.ensure_future(_plainly(branch, places)) for branch in self.branches]
+        limbs: list[Ended] = []
+        try:
+            for task in tasks:
+                limbs.append(await task)
+                failed = not self._returns_errors and any(
+                    each.done() and not each.cancelled() and each.result().error for each in tasks
+                )
+                if failed and self._fails_fast:
+                    break
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        return self._results([task.result() for task in tasks if not task.cancelled()])
+
+    @property
+    def _fails_fast(self) -> bool:
+        return any(not isinstance(branch, PendingCall) for branch in self.branches)
+
+    def _results(self, ends: Sequence[Ended]) -> list[T]:
+        for end in ends:
+            if end.error is not None and (not self._returns_errors or end.is_signal):
+                raise end.error
+        return cast("list[T]", [end.value if end.error is None else end.error for end in ends])
+
+
+async def _plainly(branch: BranchOf, places: asyncio.Semaphore) -> Ended:
+    """How a branch ends; a raised SystemExit would tear the loop down."""
+    async with places:
+        try:
+            return Ended(await (branch() if callable(branch) else branch))
+        except (Exception, ControlSignal, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - carried to where the results are looked at
+            return Ended(error=error)
 
 
 @overload
-async def gather(*calls: PendingCall[T], return_exceptions: Literal[False] = False) -> list[T]: ...
+def gather(*branches: Pending[T], return_exceptions: Literal[False] = False) -> GatherCall[T]: ...
 @overload
-async def gather(*calls: PendingCall[T], return_exceptions: bool) -> list[T | BaseException]: ...
-async def gather(*calls: PendingCall[Any], return_exceptions: bool = False) -> list[Any]:
-    """Wait for durable calls together; results come in the order of the calls.
+def gather(*branches: Pending[T], return_exceptions: bool) -> GatherCall[T | BaseException]: ...
+def gather(*branches: Pending[Any], return_exceptions: bool = False) -> GatherCall[Any]:
+    """Wait for branches together; results come in the order of the branches.
 
-    It takes no step id of its own. It waits until every call has an outcome, and then raises the
-    failure of the first call in the list that failed; with `return_exceptions` failures are
-    returned in their place instead. Each call keeps the id it took when it was built, so the order
-    in which they finish does not matter to a replay.
+    Of durable calls alone it takes no step id: it waits until every call has an outcome, and then
+    raises the failure of the first call in the list that failed. With coroutines among them it is a
+    scope: the first failure ends it, the other branches are stopped, and a replay follows the
+    branch that failed. With `return_exceptions` all run to their end and failures are returned in
+    their place. A coroutine may make any durable calls; their ids do not depend on the order in
+    which branches proceed. Branches share nothing but what they return.
 
     >>> one, two = await gather(fetch("a"), fetch("b"))
     """
-    for call in calls:
-        _refuse_coroutine(call)
-    outcomes = await asyncio.gather(*(_outcome(call) for call in calls))
-    for outcome in outcomes:
-        if isinstance(outcome, _Raised) and not isinstance(outcome.error, Exception):
-            raise outcome.error
-    results: list[Any] = []
-    for outcome in outcomes:
-        if isinstance(outcome, _Raised):
-            if not return_exceptions:
-                raise outcome.error
-            results.append(outcome.error)
-        else:
-            results.append(outcome)
-    return results
+    refuse_branches("gather", branches)
+    return GatherCall(branches, returns_errors=return_exceptions)
 
 
-async def _outcome(call: Awaitable[Any]) -> Any:
-    """The call's result or failure as a value: a raised SystemExit would tear the loop down."""
-    try:
-        return await call
-    except (Exception, ControlSignal, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - carried to where the results are looked at
-        return _Raised(error)
+def map(  # noqa: A001 - the name the field uses for it
+    fn: Callable[[Item], Awaitable[T]],
+    items: Iterable[Item],
+    *,
+    concurrency: int | None = None,
+    return_exceptions: bool = False,
+) -> GatherCall[T]:
+    """Call `fn` with every item, at most `concurrency` at a time; results in the order of items.
 
+    Each call is a branch of a scope as in `gather`. The items must be the same at a replay: what
+    they are made of must be recorded, or an argument.
 
-def _refuse_coroutine(call: object) -> None:
-    if isinstance(call, PendingCall):
-        return
-    if inspect.iscoroutine(call):
-        call.close()
-    raise WrongPlace(
-        f"gather takes durable calls (steps, sleeps, workflows, results), not {call!r}; move work "
-        "of several steps into a child workflow and gather its call"
+    >>> pages = await map(fetch, urls, concurrency=10)
+    """
+    at_once = bounded(concurrency, "concurrency")
+    branches = [partial(_apply, fn, item) for item in items]
+    return GatherCall(
+        branches, name="Perdure.map", returns_errors=return_exceptions, at_once=at_once
     )
+
+
+async def _apply(fn: Callable[[Item], Awaitable[T]], item: Item) -> T:
+    return await fn(item)
+
+
+class Selected(Generic[T]):
+    """Which branch of a `select` came first, and with what.
+
+    `name` is the keyword the branch was given with, None for a positional one; `error` is what it
+    raised, if it failed. For `match`: `case Selected("late"): …`.
+    """
+
+    __slots__ = ("_value", "error", "index", "name")
+    __match_args__ = ("name",)
+
+    def __init__(self, index: int, name: str | None, ended: Ended) -> None:
+        self.index = index
+        self.name = name
+        self.error = ended.error
+        self._value = ended.value
+
+    @property
+    def value(self) -> T:
+        """What the branch returned; raises what it raised."""
+        if self.error is not None:
+            raise self.error
+        return cast("T", self._value)
+
+    def __repr__(self) -> str:
+        what = f"error={self.error!r}" if self.error is not None else f"value={self._value!r}"
+        return f"Selected(index={self.index}, name={self.name!r}, {what})"
+
+
+class SelectCall(ScopeCall[Selected[T]]):
+    """The first branch to end."""
+
+    __slots__ = ("_names",)
+
+    def __init__(
+        self,
+        branches: Sequence[BranchOf],
+        names: Sequence[str | None],
+        refusal: PerdureError | None,
+    ) -> None:
+        self._names = names
+        super().__init__("Perdure.select", branches, refusal)
+
+    @property
+    def _takes_ids(self) -> bool:
+        return True
+
+    def decides(self, ended: Ended) -> bool:
+        """Whatever it ended with."""
+        del ended
+        return True
+
+    def conclude(self, branch: int, ended: Ended) -> Selected[T]:
+        """The winner."""
+        return Selected(branch, self._names[branch], ended)
+
+    def collect(self, limbs: Sequence[Limb]) -> Selected[T]:
+        """Never asked: the first decides."""
+        raise AssertionError(len(limbs))
+
+    async def plain(self) -> Selected[T]:
+        """A race that nobody records."""
+        places = asyncio.Semaphore(self.at_once)
+        tasks = [asyncio.ensure_future(_plainly(branch, places)) for branch in self.branches]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            first = next(index for index, task in enumerate(tasks) if task.done())
+            ended = tasks[first].result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        if ended.is_signal:
+            ended.result()
+        return self.conclude(first, ended)
+
+
+def select(*branches: Pending[T], **named: Pending[T]) -> SelectCall[T]:
+    """Wait until the first branch has ended, and stop the others: a durable race.
+
+    Which one it was is recorded before anything else happens, and a replay follows that one alone.
+    Of branches that end at the same moment the first in the list wins. A failure wins as well: see
+    `Selected.error`. A step that loses is stopped and records nothing; the thread of a `def` step
+    is left to itself, with its cancellation token fired; a child workflow goes on and only the wait
+    for it ends; a message that was taken and that no code has seen is put back.
+
+    >>> first = await select(answer=recv("answer"), late=sleep(hours=24))
+    >>> match first:
+    ...     case Selected("answer"):
+    ...         print(first.value)
+    """
+    every: list[Any] = [*branches, *named.values()]
+    names: list[str | None] = [*[None] * len(branches), *named]
+    refusal = None if every else InvalidArgument("select needs at least one branch")
+    refuse_branches("select", every)
+    return SelectCall(every, names, refusal)
+
+
+class TimeoutCall(ScopeCall[T]):
+    """One branch, and a limit to its time."""
+
+    __slots__ = ("_seconds",)
+
+    def __init__(self, branch: BranchOf, seconds: float) -> None:
+        self._seconds = seconds
+        super().__init__("Perdure.timeout", [branch])
+
+    @property
+    def _takes_ids(self) -> bool:
+        return True
+
+    def limit_s(self, run: Run) -> float | None:
+        """What is left until the instant that the open row holds."""
+        return max(run.kernel.time.seconds_until(self._until_ms or 0), 0.0)
+
+    async def begin(self, run: Run) -> None:
+        """Fix the instant and record it, so that a restart gives no more time."""
+        if self._until_ms is None:
+            self._until_ms = run.kernel.time.now_ms() + to_ms(self._seconds)
+        row = self.opening()
+        if row is not None:
+            await run.kernel.journal.record(run, row)
+
+    def decides(self, ended: Ended) -> bool:
+        """Whatever it ended with in time."""
+        del ended
+        return True
+
+    def conclude(self, branch: int, ended: Ended) -> T:
+        """The branch's result, or that it took too long."""
+        if branch == BY_TIME:
+            raise TimeoutError(f"not done within {self._seconds:g} s")
+        return cast("T", ended.result())
+
+    def collect(self, limbs: Sequence[Limb]) -> T:
+        """Never asked: its branch decides."""
+        raise AssertionError(len(limbs))
+
+    async def plain(self) -> T:
+        """A limit that nobody records."""
+        (branch,) = self.branches
+        async with asyncio.timeout(self._seconds):
+            return cast("T", await (branch() if callable(branch) else branch))
+
+
+def timeout(branch: Pending[T], limit: Duration) -> TimeoutCall[T]:
+    """Give a branch a limited time, durably: the instant is recorded and survives restarts.
+
+    Raises `TimeoutError` when it has passed; the branch is stopped as by `select`, and a replay
+    comes to the same end. `limit` is seconds or a timedelta.
+
+    >>> report = await timeout(collect(sources), 300)
+    """
+    refuse_branches("timeout", [branch])
+    return TimeoutCall(branch, seconds_of(limit, "limit"))

@@ -4,10 +4,11 @@ import threading
 from asyncio import Task
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from perdure.logic.numbering import Numbering
 from perdure.model.ids import StepId, WorkflowId
+from perdure.model.workflow import Checkpoint
 
 if TYPE_CHECKING:
     from perdure.engine.run import Run
@@ -63,12 +64,13 @@ class Branch:
     Two executions of one workflow id are different branches: identity is this object.
     """
 
-    __slots__ = ("numbering", "run", "task")
+    __slots__ = ("is_over", "numbering", "run", "task")
 
     def __init__(self, run: "Run", numbering: Numbering, task: Task[Any] | None) -> None:
         self.run = run
         self.numbering = numbering
         self.task = task
+        self.is_over = False
 
     def __str__(self) -> str:
         return f"in workflow {self.run.workflow_id!r}"
@@ -105,6 +107,71 @@ class StepScope:
 Place = Branch | StepScope
 
 PLACE: ContextVar[Place | None] = ContextVar("perdure_place", default=None)
+
+
+class Opens(Protocol):
+    """A scope whose open row is written with the first record inside it."""
+
+    def opening(self) -> Checkpoint | None:
+        """The open row if it has to be written now; it counts as written from here on."""
+        ...
+
+    def not_opened(self) -> None:
+        """It was not written after all."""
+        ...
+
+
+class Track:
+    """What one branch of a scope records, which every scope around it has to know.
+
+    `highest` is the highest id recorded in it. `untold` are the steps that took a message which no
+    code has seen yet. A `sealed` one is replayed to its end: it records nothing new.
+    """
+
+    __slots__ = ("highest", "is_sealed", "outer", "scope", "untold")
+
+    def __init__(self, scope: Opens, outer: "Track | None", *, is_sealed: bool = False) -> None:
+        self.scope = scope
+        self.outer = outer
+        self.highest: int | None = None
+        self.is_sealed = is_sealed
+        self.untold: set[StepId] = set()
+
+    def note(self, step_id: StepId) -> None:
+        """A record stands under that id."""
+        track: Track | None = self
+        while track is not None:
+            if track.highest is None or step_id > track.highest:
+                track.highest = step_id
+            track = track.outer
+
+    def openings(self) -> list[tuple[Opens, Checkpoint]]:
+        """The open rows that have to be written with the next record, the outermost first."""
+        found: list[tuple[Opens, Checkpoint]] = []
+        track: Track | None = self
+        while track is not None:
+            row = track.scope.opening()
+            if row is not None:
+                found.append((track.scope, row))
+            track = track.outer
+        return found[::-1]
+
+    def took(self, step_id: StepId) -> None:
+        """A step took a message."""
+        track: Track | None = self
+        while track is not None:
+            track.untold.add(step_id)
+            track = track.outer
+
+    def told(self, *step_ids: StepId) -> None:
+        """Code has seen these messages, or they were put back."""
+        track: Track | None = self
+        while track is not None:
+            track.untold.difference_update(step_ids)
+            track = track.outer
+
+
+TRACK: ContextVar[Track | None] = ContextVar("perdure_track", default=None)
 
 
 def describe(place: Place | None) -> str:

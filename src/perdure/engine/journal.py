@@ -9,7 +9,7 @@ from collections.abc import Generator, Sequence
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from perdure.engine.committer import Entry, Lane, Retry
-from perdure.engine.context import PLACE, Branch, describe
+from perdure.engine.context import PLACE, TRACK, Branch, Opens, describe
 from perdure.engine.run import Run
 from perdure.errors import (
     BuiltElsewhere,
@@ -25,7 +25,7 @@ from perdure.errors import (
 from perdure.model.answer import WRITTEN, Answer, AnswerKind
 from perdure.model.ids import StepId, WorkflowId
 from perdure.model.status import WorkflowState
-from perdure.model.workflow import Checkpoint, StepRow
+from perdure.model.workflow import Checkpoint, StepRow, Together
 from perdure.ports.store import Store
 
 T_co = TypeVar("T_co", covariant=True)
@@ -37,30 +37,32 @@ class Journal:
     __slots__ = ("_retry", "_steps", "_store")
 
     def __init__(
-        self, store: Store, steps: Lane[Checkpoint, Answer[StepRow]], retry: Retry
+        self, store: Store, steps: Lane[Checkpoint | Together, Answer[StepRow]], retry: Retry
     ) -> None:
         self._store = store
         self._steps = steps
         self._retry = retry
 
-    async def record(self, run: Run, checkpoint: Checkpoint) -> StepRow | None:
+    async def record(
+        self, run: Run, checkpoint: Checkpoint, own: Sequence[Checkpoint] = ()
+    ) -> StepRow | None:
         """Write a step row. Returns the record to adopt if another of that name stands there.
 
+        The open rows of the scopes around it are written with it where they are not yet, and those
+        in `own`.
         Raises the run's control signal if it is owned no more, `UnexpectedStep` if a record of
         another name stands there. A cancelled caller's write is withdrawn if it was not sent yet;
         otherwise the run does not end before its answer is known.
         """
-        lane = self._steps
-        if lane.is_full:
-            await lane.room()
-        entry = lane.submit(checkpoint)
-        try:
-            answer = await entry.future
-        except asyncio.CancelledError:
-            await_later(run, entry)
-            raise
-        except Exception as error:
-            raise refused(run, error) from error
+        track = TRACK.get()
+        if track is None:
+            answer = await self._write(run, Together(checkpoint, tuple(own)) if own else checkpoint)
+        else:
+            openings = track.openings()
+            rows = (*(row for _, row in openings), *own)
+            item = Together(checkpoint, rows) if rows else checkpoint
+            answer = await self._write(run, item, [scope for scope, _ in openings])
+            track.note(checkpoint.step_id)
         if answer is WRITTEN:
             return None
         kind = answer.kind
@@ -72,6 +74,25 @@ class Journal:
         if standing is None or standing.name != checkpoint.name:
             raise run.disagree(checkpoint.step_id, checkpoint.name, standing)
         return standing
+
+    async def _write(
+        self, run: Run, item: Checkpoint | Together, opened: Sequence[Opens] = ()
+    ) -> Answer[StepRow]:
+        """The lane's answer. `opened` are the scopes whose open rows are in the item."""
+        lane = self._steps
+        if lane.is_full:
+            await lane.room()
+        entry = lane.submit(item)
+        try:
+            return await entry.future
+        except asyncio.CancelledError:
+            if not entry.is_out:
+                for scope in opened:
+                    scope.not_opened()
+            await_later(run, entry)
+            raise
+        except Exception as error:
+            raise refused(run, error) from error
 
     async def lose(self, run: Run) -> NoReturn:
         """The run's row is not ours any more: end the execution, and raise by what."""
@@ -104,7 +125,17 @@ def await_later(run: Run, entry: Entry[Any, Any]) -> None:
         run.unsettled.append(entry.settled)
 
 
-def _current_task(name: str, place: Branch) -> asyncio.Task[Any] | None:
+def unscoped(name: str, place: Branch) -> UnscopedTask:
+    """Why a call built in a task of asyncio's has no id."""
+    return UnscopedTask(
+        f"{name!r} was called in a task that asyncio started inside workflow "
+        f"{place.run.workflow_id!r}; its place in the history would depend on scheduling. Give "
+        "perdure.gather, select or map the coroutine instead, build the calls in the body, or move "
+        "the task's work into a step or a child workflow"
+    )
+
+
+def current_task(name: str, place: Branch) -> asyncio.Task[Any] | None:
     """The task that builds a call; raises in a thread, where nobody would await a refusal."""
     try:
         return asyncio.current_task()
@@ -142,6 +173,10 @@ class PendingCall(Generic[T_co]):
     def __await__(self) -> Generator[Any, None, T_co]:
         return self._drive().__await__()
 
+    def spend(self) -> None:
+        """It will not be awaited: another branch of its scope decided."""
+        raise NotImplementedError
+
     async def _drive(self) -> T_co:
         raise NotImplementedError
 
@@ -156,6 +191,8 @@ class DurableCall(PendingCall[T_co]):
 
     __slots__ = ("_place", "_refusal", "_spent", "_task")
 
+    is_scope: ClassVar[bool] = False
+
     waits: ClassVar[bool] = False
     """Whether the operation only waits: a signal to the run then ends it at once."""
 
@@ -168,15 +205,10 @@ class DurableCall(PendingCall[T_co]):
         self._task: asyncio.Task[Any] | None = None
         self.step_id = None
         if type(place) is Branch and refusal is None:
-            if _current_task(name, place) is place.task:
+            if current_task(name, place) is place.task:
                 self.step_id = place.numbering.take()
             else:
-                self._refusal = UnscopedTask(
-                    f"{name!r} was called in a task that asyncio started inside workflow "
-                    f"{place.run.workflow_id!r}; its place in the history would depend on "
-                    "scheduling. Build the calls in the body and await them with perdure.gather, "
-                    "or move the task's work into a step or a child workflow"
-                )
+                self._refusal = unscoped(name, place)
 
     async def _drive(self) -> T_co:
         place = self._place
@@ -186,23 +218,33 @@ class DurableCall(PendingCall[T_co]):
         if type(place) is not Branch:
             return await self.plain()
         run = place.run
-        if run.signal is not None or run.fault is not None:
+        if run.signal is not None or run.fault is not None or place.is_over:
             run.check()
+            raise asyncio.CancelledError(f"the branch in which {self.name!r} stood has ended")
         self._task = asyncio.current_task()
         run.inflight.add(self)
         try:
             if run.history is not None:
-                row = run.recorded(self.known_id, self.name)
+                row = self._recorded(run)
                 if row is not None:
                     return await self.replay(run, row)
             return await self.perform(run)
         except asyncio.CancelledError:
-            if run.signal is not None:
-                raise run.signal from None
-            run.cancelled_by_foreigner(f"the durable call {self.name!r}")
+            run.note_cancelled(f"the durable call {self.name!r}")
             raise
         finally:
             run.inflight.discard(self)
+
+    def _recorded(self, run: Run) -> StepRow | None:
+        """The record to replay, if there is one; a branch that has decided must find one."""
+        row = run.recorded(self.known_id, self.name)
+        track = TRACK.get()
+        if track is not None:
+            if row is not None:
+                track.note(row.step_id)
+            elif track.is_sealed:
+                raise run.disagree(self.known_id, self.name, None)
+        return row
 
     def _refuse(self) -> NoReturn:
         if self._refusal is not None:
@@ -217,6 +259,10 @@ class DurableCall(PendingCall[T_co]):
             f"{describe(PLACE.get())}; await it where it was built"
         )
 
+    def spend(self) -> None:
+        """See `PendingCall.spend`."""
+        self._spent = True
+
     @property
     def known_id(self) -> StepId:
         """The step id, where there is one."""
@@ -228,6 +274,11 @@ class DurableCall(PendingCall[T_co]):
     def refusal(self) -> PerdureError | None:
         """Why the call cannot be made; raised where it is awaited."""
         return self._refusal
+
+    @property
+    def place(self) -> Branch | None:
+        """Where in its run the call stands."""
+        return self._place if type(self._place) is Branch else None
 
     @property
     def interruptible(self) -> bool:

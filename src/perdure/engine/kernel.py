@@ -32,12 +32,21 @@ from perdure.errors import (
     WorkflowCancelled,
 )
 from perdure.logic.liveness import Rhythm
-from perdure.model.answer import Answer
+from perdure.model.answer import WRITTEN, Answer
 from perdure.model.ids import OwnerToken, WorkflowId
 from perdure.model.lease import Beat, NewLease, Serves
 from perdure.model.queue import QueueRow
 from perdure.model.status import WorkflowState
-from perdure.model.workflow import Fence, NewWorkflow, StandingWorkflow, Start, WorkflowKey
+from perdure.model.workflow import (
+    Checkpoint,
+    Fence,
+    NewWorkflow,
+    StandingWorkflow,
+    Start,
+    StepRow,
+    Together,
+    WorkflowKey,
+)
 from perdure.ports.clock import Clock
 from perdure.ports.ids import Ids
 from perdure.ports.store import Store
@@ -91,7 +100,9 @@ class Kernel:
         self._starts: Lane[Start, Answer[StandingWorkflow]] = Lane(
             "starts", self._write_starts, retry, max_batch=batch
         )
-        self._steps = Lane("steps", store.record, retry, max_batch=batch)
+        self._steps: Lane[Checkpoint | Together, Answer[StepRow]] = Lane(
+            "steps", self._write_steps, retry, max_batch=batch
+        )
         self._ends = Ends(
             Lane("outcomes", store.finish, retry, max_batch=batch),
             Lane("releases", store.release, retry, max_batch=batch),
@@ -286,6 +297,26 @@ class Kernel:
 
     def _lanes(self) -> tuple[OpenClose, ...]:
         return self._starts, self._steps, self._ends.finishes, self._ends.releases
+
+    async def _write_steps(self, items: Sequence[Checkpoint | Together]) -> list[Answer[StepRow]]:
+        """Rows that belong together are one item: the first that was not written speaks for it."""
+        rows: list[Checkpoint] = []
+        for item in items:
+            if isinstance(item, Together):
+                rows += (*item.openings, item.checkpoint)
+            else:
+                rows.append(item)
+        answers = await self.store.record(rows)
+        if len(rows) == len(items):
+            return answers
+        merged: list[Answer[StepRow]] = []
+        place = 0
+        for item in items:
+            count = len(item.openings) + 1 if isinstance(item, Together) else 1
+            own = answers[place : place + count]
+            place += count
+            merged.append(next((each for each in own if each is not WRITTEN), own[-1]))
+        return merged
 
     async def _write_starts(self, items: Sequence[Start]) -> list[Answer[StandingWorkflow]]:
         while True:

@@ -23,6 +23,16 @@ class InFlight(Protocol):
     """A durable call under way, as its run sees it."""
 
     @property
+    def is_scope(self) -> bool:
+        """Whether it drives branches, which hear of a signal themselves."""
+        ...
+
+    @property
+    def place(self) -> Branch | None:
+        """The branch it stands in."""
+        ...
+
+    @property
     def interruptible(self) -> bool:
         """Whether it only waits (or may be preempted), so that a signal ends it at once."""
         ...
@@ -45,6 +55,11 @@ class QueueSlot(Protocol):
         ...
 
 
+_NO_BRANCHES: set[Branch] = set()
+_NO_TASKS: set[asyncio.Task[Any]] = set()
+"""Shared by all runs that have none, and never changed: thousands may be asleep."""
+
+
 class Run:
     """Ownership, history, and the sticky signal that ends an execution.
 
@@ -54,8 +69,10 @@ class Run:
     __slots__ = (
         "__weakref__",
         "attempts",
+        "branches",
         "deadline_ms",
         "deadline_timer",
+        "dropped",
         "expiry",
         "fault",
         "fault_raised",
@@ -97,6 +114,8 @@ class Run:
         self.fault: BaseException | None = None
         self.fault_raised = False
         self.slot: QueueSlot | None = None
+        self.branches = _NO_BRANCHES
+        self.dropped = _NO_TASKS
         self.inflight: set[InFlight] = set()
         self.unsettled: list[asyncio.Future[None]] = []
 
@@ -180,21 +199,54 @@ class Run:
         """
         if self.signal is None:
             self.signal = signal
-        for call in tuple(self.inflight):
-            if now or call.interruptible:
+        calls = tuple(self.inflight)
+        for call in calls:
+            if now or (call.interruptible and not call.is_scope):
                 call.interrupt()
-        if self.task is not None and (now or not self.inflight):
+        if self.task is not None and (now or not calls):
             self.task.cancel()
+        if self.branches:
+            occupied = () if now else {call.place for call in calls}
+            for branch in tuple(self.branches):
+                if branch not in occupied and branch.task is not None:
+                    branch.task.cancel()
+
+    def begin_branch(self, branch: Branch) -> None:
+        """A branch of a scope is driven from now on."""
+        if not self.branches:
+            self.branches = set()
+        self.branches.add(branch)
+
+    def drop(self, task: asyncio.Task[Any]) -> None:
+        """Cancel a task that lost: its cancellation is its scope's, and no fault."""
+        if not self.dropped:
+            self.dropped = set()
+        self.dropped.add(task)
+        task.cancel()
+
+    def note_cancelled(self, what: str) -> None:
+        """A durable call was cancelled: by a signal, which is raised, by its scope, or by nobody
+        whose decision is recorded, which is a fault."""
+        if self.signal is not None:
+            raise self.signal from None
+        if asyncio.current_task() not in self.dropped:
+            self.cancelled_by_foreigner(what)
 
     @property
     def only_waits(self) -> bool:
         """Whether everything the body does at this moment is waiting in durable calls."""
-        return bool(self.inflight) and all(call.interruptible for call in self.inflight)
+        calls = self.inflight
+        return bool(calls) and all(call.interruptible for call in calls) and self._is_in_calls()
 
     @property
     def is_busy(self) -> bool:
         """Whether the body does more at this moment than to wait in durable calls."""
-        return not self.inflight or not all(call.waits for call in self.inflight)
+        calls = self.inflight
+        return not (calls and all(call.waits for call in calls) and self._is_in_calls())
+
+    def _is_in_calls(self) -> bool:
+        """Whether no branch is outside of durable calls."""
+        return not self.branches or {call.place for call in self.inflight}.issuperset(self.branches)
 
     def _difference(self, step_id: StepId, expected: str, row: StepRow | None) -> str:
         found = f"recorded is {_describe(row)}" if row else "nothing usable is recorded"

@@ -44,6 +44,13 @@ class Tasks:
         task.add_done_callback(self._at_end, context=self._context)
         return task
 
+    def branch(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Run a branch of the calling code as a tracked task, in a copy of its context."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._at_end, context=self._context)
+        return task
+
     def _ended(self, task: asyncio.Task[Any]) -> None:
         """Say so when a task ended by a fault; asyncio would, whenever it is collected."""
         self._tasks.discard(task)

@@ -43,6 +43,15 @@ class Numbering:
             for index in range(branches)
         )
 
+    @property
+    def highest(self) -> int:
+        """The highest id taken so far, or less than the first if none was."""
+        return self._next - self._stride
+
+    def go_on_at(self, step_id: int) -> None:
+        """Take that id next: where a closed scope left off."""
+        self._next = step_id
+
     def resume_above(self, highest: int) -> None:
         """Go on at the next id of this series above `highest`, taken by a branch."""
         if highest >= self._next:

@@ -44,6 +44,13 @@ class Checkpoint(NamedTuple):
     serialization: str | None
 
 
+class Together(NamedTuple):
+    """A step row and the open rows of scopes that are written with it, never apart."""
+
+    checkpoint: Checkpoint
+    openings: tuple[Checkpoint, ...]
+
+
 class Finish(NamedTuple):
     """One terminal ending of an owned run.
 

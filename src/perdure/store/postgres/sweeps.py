@@ -18,10 +18,11 @@ class Sweeps(Concern):
             expired = await transaction.fetch(queries["cancel_overdue"], *asked, limit)
             moved = await transaction.fetch(queries["enqueue_due"], *asked, limit)
             (following,) = await transaction.fetch(queries["next_sweep"], *asked)
+        more = limit in (len(moved), len(expired))
         return Swept(
             moved=len(moved),
             ready=tuple(dict.fromkeys(row["queue_name"] for row in moved)),
             expired=tuple(WorkflowId(row["workflow_uuid"]) for row in expired),
-            next_at_ms=following["next_at"],
-            more=limit in (len(moved), len(expired)),
+            next_at_ms=now["now_ms"] if more else following["next_at"],
+            more=more,
         )

@@ -22,7 +22,7 @@ LEFT JOIN locked ON locked.name = q.name;
 
 -- fragment: period_ms
 -- The period of a rate in milliseconds; other programs check no bounds.
-LEAST(ceil(q.{arg} * 1000), 1e15)::bigint
+CASE WHEN q.{arg} IS NOT NULL THEN LEAST(ceil(q.{arg} * 1000), 1e15)::bigint END
 
 -- fragment: frees_at
 -- When the window has room for one more claim, if it has none: the last so many claims without the
@@ -189,7 +189,7 @@ ORDER BY visited.queue_name, visited.place;
 -- each that no window reaches any more are forgotten.
 WITH {held_lease:1},
 clock AS MATERIALIZED (
-    SELECT GREATEST(now.ms, LEAST(now.ms + 1000, (
+    SELECT LEAST(now.ms + 1000, GREATEST(now.ms, (
         SELECT max(last.started_at) + 1
         FROM unnest($12::text[]) AS rated (queue_name)
         CROSS JOIN LATERAL (

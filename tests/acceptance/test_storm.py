@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,8 +27,9 @@ async def test_limits_are_kept_and_all_work_is_done_once_whoever_is_killed_or_st
     request: pytest.FixtureRequest, tmp_path: Path, kind: str
 ) -> None:
     database: Database = request.getfixturevalue(f"{kind}_database")
-    verdict = await storm(database, SHORT, tmp_path)
-    assert verdict.problems == []
+    outcome = await storm(database, SHORT, tmp_path)
+    assert outcome.verdict.problems == []
+    assert outcome.hits.keys() == {"killed", "stopped"}
 
 
 def job(workflow_id: str, queue: str) -> Job:
@@ -69,7 +71,7 @@ class Story:
             self.body("end", each)
             self.end(each)
 
-    def problems(self, **changes: object) -> list[str]:
+    def problems(self, **changes: Any) -> list[str]:
         self._effects.write_text("\n".join(self._lines))
         return judge(self.jobs, replace(self.left, **changes)).problems
 

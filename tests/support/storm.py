@@ -2,7 +2,8 @@
 stopped at random, until all work is done; then an observer says whether every limit was kept.
 
 `python -m tests.support.storm --workflows 5000 --seed 7 --store postgres` starts everything it
-needs, prints what each queue did, and ends with 1 if anything was wrong.
+needs, prints what each queue did, and ends with 1 if anything was wrong or a limit was not used as
+far as it allows.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ import random
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from perdure import Engine
 from tests.support.backdoor import Backdoor
@@ -31,12 +32,11 @@ from tests.support.database import (
 from tests.support.ownership import Entry, watched_ownership
 from tests.support.postgres import PostgresServer, disk
 from tests.support.process import ChildProcess
-from tests.support.storm_observer import Left, Verdict, judge
+from tests.support.storm_observer import Figures, Left, Verdict, judge
 from tests.support.storm_plan import PROCESSES_EACH, QUEUES, VERSIONS, Job, jobs_of
 from tests.support.storm_program import LEASE_S, job
 
 FULL_DEADLINE_S = 1800.0
-LEAST_FILLED = 0.8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +79,7 @@ class Fleet:
             for number in range(PROCESSES_EACH)
         ]
     )
-    kills: int = 0
-    stops: int = 0
+    hits: Counter[str] = field(default_factory=Counter)
 
     async def start(self, place: Place) -> None:
         """Start a process; returns when it serves."""
@@ -99,18 +98,25 @@ class Fleet:
 
     async def kill(self, place: Place) -> None:
         """Kill a process, and start another in its place."""
-        self.kills += 1
+        self.hits["killed"] += 1
         running(place).kill()
         await self.start(place)
         place.is_hit = False
 
     async def stop(self, place: Place, seconds: float) -> None:
         """Let a process stand still for a while."""
-        self.stops += 1
+        self.hits["stopped"] += 1
         running(place).pause()
         await asyncio.sleep(seconds)
         running(place).resume()
         place.is_hit = False
+
+
+class Outcome(NamedTuple):
+    """What a storm showed, and how often a process was killed or stopped in it."""
+
+    verdict: Verdict
+    hits: Counter[str]
 
 
 def running(place: Place) -> ChildProcess:
@@ -121,7 +127,7 @@ def running(place: Place) -> ChildProcess:
     return process
 
 
-async def storm(database: Database, weather: Weather, folder: Path) -> Verdict:
+async def storm(database: Database, weather: Weather, folder: Path) -> Outcome:
     """One storm on an empty database, and what it showed."""
     chance = random.Random(weather.seed)
     jobs = jobs_of(weather.workflows, weather.mean_s, chance)
@@ -136,7 +142,8 @@ async def storm(database: Database, weather: Weather, folder: Path) -> Verdict:
                 await rage(fleet, weather, chance, backdoor)
                 for place in fleet.places:
                     running(place)
-            return judge(jobs, await found(backdoor, await log.entries(), effects))
+            left = await found(backdoor, await log.entries(), effects)
+            return Outcome(judge(jobs, left), fleet.hits)
     finally:
         await backdoor.close()
 
@@ -179,7 +186,8 @@ async def rage(fleet: Fleet, weather: Weather, chance: random.Random, backdoor: 
 async def left_open(backdoor: Backdoor) -> int:
     """How many workflows are not at their end."""
     rows = await backdoor.rows(
-        "SELECT count(*) AS n FROM workflow_status WHERE status IN ('ENQUEUED', 'PENDING')"
+        "SELECT count(*) AS n FROM workflow_status"
+        " WHERE status IN ('ENQUEUED', 'DELAYED', 'PENDING')"
     )
     return int(rows[0]["n"])
 
@@ -207,9 +215,14 @@ def main() -> int:
     parser.add_argument("--workflows", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--store", choices=["postgres", "sqlite"], default="postgres")
-    parser.add_argument("--mean", type=float, default=0.8, help="seconds a workflow takes")
     parser.add_argument(
-        "--between-hits", type=float, default=2.0, help="seconds, on average; 0: none"
+        "--mean", type=float, default=0.8, help="seconds a workflow takes, on average"
+    )
+    parser.add_argument(
+        "--between-hits", type=float, default=3.0, help="seconds, on average; 0: none"
+    )
+    parser.add_argument(
+        "--least-filled", type=float, default=0.8, help="the share of each limit that must be used"
     )
     given = parser.parse_args()
     seed = random.randrange(10**6) if given.seed is None else given.seed
@@ -221,12 +234,18 @@ def main() -> int:
         between_hits_s=given.between_hits,
     )
     with tempfile.TemporaryDirectory() as folder:
-        verdict = asyncio.run(on_own_database(given.store, weather, Path(folder)))
-    report(verdict)
-    return 1 if verdict.problems else 0
+        verdict, hits = asyncio.run(on_own_database(given.store, weather, Path(folder)))
+    say(f"processes were killed {hits['killed']} and stopped {hits['stopped']} times")
+    unfilled = [
+        f"{each.queue}: {each.filled:.0%} of the limit was used, not {given.least_filled:.0%}"
+        for each in verdict.figures
+        if each.filled is not None and each.filled < given.least_filled
+    ]
+    report(verdict.figures, [*verdict.problems, *unfilled])
+    return 1 if verdict.problems or unfilled else 0
 
 
-async def on_own_database(kind: str, weather: Weather, folder: Path) -> Verdict:
+async def on_own_database(kind: str, weather: Weather, folder: Path) -> Outcome:
     """The storm on a database of its own."""
     if kind == "sqlite":
         template = folder / "template.db"
@@ -238,18 +257,18 @@ async def on_own_database(kind: str, weather: Weather, folder: Path) -> Verdict:
             return await storm(PostgresDatabase(url), weather, folder)
 
 
-def report(verdict: Verdict) -> None:
+def report(figures: list[Figures], problems: list[str]) -> None:
     """Print what each queue did, and what was wrong."""
-    say(f"{'queue':12} workflows claims at once  least s   took s  filled")
-    for each in verdict.figures:
+    say("queue        workflows claims at once  least s   took s  filled")
+    for each in figures:
         filled = "" if each.filled is None else f"{each.filled:.0%}"
         say(
             f"{each.queue:12} {each.workflows:9} {each.claims:6} {each.most_at_once:7} "
             f"{each.least_s:8.1f} {each.took_s:8.1f} {filled:>7}"
         )
-    for problem in verdict.problems:
+    for problem in problems:
         say(problem)
-    say(f"{len(verdict.problems)} problems")
+    say(f"{len(problems)} problems")
 
 
 def say(line: str) -> None:

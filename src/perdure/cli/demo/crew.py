@@ -103,11 +103,12 @@ async def _begin(post: Post) -> _Worker:
             stdout=asyncio.subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
         )
-    assert process.stdin is not None
-    assert process.stdout is not None
+    orders, words = process.stdin, process.stdout
+    if orders is None or words is None:
+        raise RuntimeError("a worker was begun without pipes")
     # Not in the arguments, which every user of the machine can read: the URL may hold a password.
-    process.stdin.write(msgspec.json.encode(post) + b"\n")
-    return _Worker(process, process.stdin, process.stdout)
+    orders.write(msgspec.json.encode(post) + b"\n")
+    return _Worker(process, orders, words)
 
 
 @contextmanager

@@ -19,9 +19,9 @@ VERSION = f"{APPLICATION}@1"
 GRACE_S = 2.0
 """How long a stop waits for the files under way; what is left goes on at the next start."""
 
-AT_ONCE = 16
-"""Workflows that one process takes from the queue at a time: enough that many share a commit, and
-few enough that nobody sits on files another has time for."""
+SHARE = 32
+"""How many of the workflows one of several processes takes at a time: enough that many share a
+commit, and few enough that none sits on files that another has time for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ def posts(database: str, queue: str, processes: int) -> list[Post]:
     return [replace(first, number=number) for number in range(1, processes + 1)]
 
 
-def archive_queue(name: str) -> Queue:
-    """The queue of an archive."""
-    return Queue(name, worker_concurrency=AT_ONCE)
+def archive_queue(name: str, processes: int) -> Queue:
+    """The queue of an archive that so many processes work on."""
+    return Queue(name, worker_concurrency=SHARE if processes > 1 else None)
 
 
 def archive_engine(

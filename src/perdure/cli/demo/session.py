@@ -91,7 +91,7 @@ async def _run(
     tally = Tally()
     TALLY.set(tally)
     first, *others = assigned
-    queue = archive_queue(where.queue)
+    queue = archive_queue(where.queue, len(assigned))
     engine = archive_engine(first, [archive_folder, archive_file], [queue])
     async with Crew(tally, display) as crew, engine:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from perdure.store.postgres.batch import packed, packed_list
+from perdure.store.postgres.batch import packed, packed_list, packed_numbers
 from tests.plans.planner import Plan, Planner
 
 KEYS = {
@@ -180,7 +180,7 @@ async def test_a_claim_reads_no_more_of_a_backlog_than_it_takes(
     planner: Planner, sized_url: str
 ) -> None:
     await lease(sized_url, "boot-claims")
-    plan = await planner.executed("claim", "claim", [*claiming(["line", "other"]), [10, 10], []])
+    plan = await planner.executed("claim", "claim", [*claiming(["line", "other"]), "{10,10}", []])
     # A sort looks a little ahead.
     assert 10 <= plan.rows_read(IN_FLIGHT) <= 100
 
@@ -192,17 +192,17 @@ async def test_a_claim_under_a_lock_reads_no_more_than_it_may_take(
     await lease(sized_url, "boot-claims")
     asked = claiming(["narrow"])
     plan = await planner.executed(
-        "claim_shared", "claim_shared", [*asked, [10], ["narrow"], [None], [10], 10, 1000]
+        "claim_shared", "claim_shared", [*asked, "{10}", ["narrow"], [None], "{10}", 10, 1000]
     )
     # Twice: once to choose, once to take.
     assert 20 <= plan.rows_read(IN_FLIGHT) <= 200
     keys = [f"key-{number}" for number in range(100, 110)]
     asked = claiming(["narrow"] * len(keys))
-    each = [3] * len(keys)
+    each, totals = packed_numbers([3] * len(keys)), packed_numbers([5] * len(keys))
     plan = await planner.executed(
         "claim_shared",
         "claim_shared",
-        [*asked, each, ["narrow"], keys, [5] * len(keys), 5, 1000],
+        [*asked, each, ["narrow"], keys, totals, 5, 1000],
     )
     assert plan.rows_read(PARTITIONS) == len(keys) * 3 + 5
 

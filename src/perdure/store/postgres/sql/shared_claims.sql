@@ -209,7 +209,7 @@ clock AS MATERIALIZED (
 {latest},
 parts AS MATERIALIZED (
     SELECT *
-    FROM unnest($3::text[], $13::text[], $11::bigint[], $14::bigint[])
+    FROM ROWS FROM (unnest($3::text[]), unnest($13::text[]), {numbers:11}, {numbers:14})
         WITH ORDINALITY AS parts (queue_name, key, share, total, place)
 ),
 candidates AS MATERIALIZED (

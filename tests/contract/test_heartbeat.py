@@ -11,6 +11,7 @@ from perdure.model.wire import INTERNAL_QUEUE
 from perdure.model.workflow import WorkflowKey
 from tests.support import rows
 from tests.support.store import Process, Site, kinds
+from tests.support.waiting import eventually
 
 
 async def test_an_opened_lease_lets_its_boot_start(site: Site, me: Process) -> None:
@@ -328,6 +329,23 @@ async def test_the_digest_sees_what_another_program_changes(
     assert changed != before
     await site.backdoor.run(f"UPDATE queues SET {column} = ?", columns.get(column))
     assert (await me.beat()).queues == before
+
+
+async def test_work_that_another_process_announces_is_heard(site: Site, me: Process) -> None:
+    """“Have `callback` called … with every hint that is announced”; “A link that cannot listen
+    never calls”."""
+    other = site.stranger(await site.store())
+    heard: list[str] = []
+    other.link.listen(heard.append)
+    await other.link.open(other.lease)
+    assert (await other.beat()).ready == ()
+    await me.waiting()
+    await me.store.announce([f"+{rows.QUEUE}"])
+    if me.store.capabilities.listen:
+        await eventually(lambda: f"+{rows.QUEUE}" in heard)
+    assert set(heard) <= {f"+{rows.QUEUE}"}
+    assert (await other.beat()).ready == (rows.QUEUE,)
+    await other.link.close()
 
 
 async def test_a_closed_link_leaves_the_lease(site: Site, me: Process) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from perdure.cli.demo import listing
 from perdure.cli.demo.listing import Page
-from perdure.cli.demo.session import APPLICATION
+from perdure.cli.demo.service import APPLICATION
 from tests.edges import archives
 from tests.edges.program import perdure
 from tests.support.process import PROJECT, ChildProcess
@@ -76,6 +76,7 @@ def test_a_second_time_nothing_changes_and_again_begins_anew(folder: Path, out: 
         "was_complete": True,
         "recorded_before": 30,
         "seconds": 0.0,
+        "files_per_second": 0.0,
     }
     assert "new.txt" not in archives.recorded(out)
     third = perdure("demo", folder, "--out", out, "--again", "--json").json
@@ -262,7 +263,7 @@ def test_a_second_process_waits_for_the_first(tmp_path: Path, out: Path) -> None
         first.wait_for("archiving 6 files")
         first.pause()
         with ChildProcess(*command) as second:
-            second.wait_for("another process works on this archive")
+            second.wait_for("another process leads the work on this archive")
             first.kill()
             second.wait_for("is dead: 2 workflows go on")
             second.wait_for("its work goes on here: 6 files in all")

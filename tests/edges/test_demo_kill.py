@@ -15,7 +15,7 @@ import pytest
 from perdure import StepRow, WorkflowRow
 from perdure.api.client import Client
 from perdure.cli.demo.packing import archive_path
-from perdure.cli.demo.session import APPLICATION
+from perdure.cli.demo.service import APPLICATION
 from perdure.errors import SchemaMissing
 from tests.edges import archives
 from tests.support.process import ChildProcess
@@ -85,11 +85,16 @@ def folder(tmp_path: Path) -> Path:
     return archives.tree(tmp_path / "folder", SMALL_FILES, big_bytes=30_000_000)
 
 
+@pytest.mark.parametrize("processes", [1, 3])
 async def test_a_killed_run_goes_on_and_archives_each_file_once(
-    folder: Path, tmp_path: Path, shared_database_url: str
+    folder: Path, tmp_path: Path, shared_database_url: str, processes: int
 ) -> None:
+    """The kill takes all processes of a start at once."""
     out, url = tmp_path / "out", shared_database_url
-    command = ("-m", "perdure.cli", "demo", folder, "--out", out, "--database", url)
+    command = (
+        *("-m", "perdure.cli", "demo", folder, "--out", out, "--database", url),
+        *("--workers", str(processes)),
+    )
     settled = 0
     before: dict[str, tuple[int, int]] = {}
     steps: dict[str, list[StepRow]] = {}

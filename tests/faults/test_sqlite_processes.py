@@ -3,6 +3,7 @@
 import asyncio
 import random
 import sqlite3
+import time
 from collections.abc import AsyncIterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from perdure.model.answer import AnswerKind
-from perdure.model.lease import LeaseSeen, LockState, NewLease
+from perdure.model.lease import LeaseSeen, LockState
+from perdure.model.queue import Rate
 from perdure.model.workflow import Start
 from perdure.ports.store import Store
 from tests.support import rows
@@ -26,13 +28,12 @@ class Judge:
     """A process start in this process that looks at the others."""
 
     def __init__(self, store: Store) -> None:
-        boot = rows.boot_id()
         self.store = store
-        self.lease = NewLease(boot, rows.executor_of(boot), 60_000)
+        self.lease = rows.lease(period_ms=60_000)
         self.link = store.heartbeat_link()
 
     async def suspicion(self, boot: str) -> LeaseSeen | None:
-        beat = await self.link.beat(self.lease, (rows.QUEUE,), (rows.KEY,), rows.VERSION)
+        beat = await self.link.beat(self.lease, (rows.QUEUE,), (rows.KEY,))
         return next((seen for seen in beat.suspects if seen.boot_id == boot), None)
 
 
@@ -165,3 +166,84 @@ async def test_a_busy_writer_lets_others_have_their_turn(sqlite_url: str, me: Ju
             (answer,) = await me.store.start([Start(rows.direct())], me.lease.executor_id)
             assert answer.kind is AnswerKind.WRITTEN
         assert child.running
+
+
+def most_at_once(lines: list[str]) -> int:
+    """Of how many workflows it was said that they were held at one instant."""
+    changes: list[tuple[int, int]] = []
+    for line in lines:
+        _, _, begun, ended = line.split()
+        changes += [(int(begun), 1), (int(ended), -1)]
+    at_once = most = 0
+    # At one instant, what ends comes before what begins.
+    for _, change in sorted(changes):
+        at_once += change
+        most = max(most, at_once)
+    return most
+
+
+async def run_fleet(me: Judge, url: str, ids: list[str]) -> list[str]:
+    """Let three processes drain the queue; what they said."""
+    await me.store.start([Start(rows.enqueued(text)) for text in ids], me.lease.executor_id)
+    with ExitStack() as stack:
+        fleet = [
+            stack.enter_context(
+                ChildProcess(*PROGRAMS, "share", url, rows.boot_id(), str(number), *ids)
+            )
+            for number in range(3)
+        ]
+        said = [await asyncio.to_thread(child.succeed, 200) for child in fleet]
+        # Least of all that the file is locked.
+        assert [child.errors for child in fleet] == [""] * 3
+    return [line for lines in said for line in lines]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("limit", [1, 3])
+async def test_processes_never_run_more_than_the_limit(
+    sqlite_url: str, me: Judge, limit: int
+) -> None:
+    settings = rows.queue(concurrency=limit)
+    await me.store.register_queue(rows.QUEUE, rows.VERSION, lambda *_: settings)
+    ids = [f"job-{number}" for number in range(120)]
+    said = await run_fleet(me, sqlite_url, ids)
+    assert sorted(line.split()[1] for line in said) == sorted(ids)
+    assert most_at_once(said) <= limit
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+async def test_processes_never_start_more_than_the_rate(sqlite_url: str, me: Judge) -> None:
+    limit, period_ms = 5, 100
+    settings = rows.queue(rate=Rate(limit, period_ms / 1000))
+    await me.store.register_queue(rows.QUEUE, rows.VERSION, lambda *_: settings)
+    ids = [f"job-{number}" for number in range(60)]
+    await run_fleet(me, sqlite_url, ids)
+    ended = await me.store.list_workflows(rows.by_ids(*map(rows.wid, ids)))
+    started = sorted(row.started_at_ms or 0 for row in ended)
+    assert len(started) == len(ids)
+    assert all(
+        after - before >= period_ms for before, after in zip(started, started[limit:], strict=False)
+    )
+
+
+async def test_a_process_is_woken_by_the_commit_of_another(sqlite_url: str, me: Judge) -> None:
+    """Long before its next heartbeat; a machine that is busy may need several tries to show it."""
+    latencies_s: list[float] = []
+    with ChildProcess(*PROGRAMS, "hear", sqlite_url, rows.boot_id()) as child:
+        await child.reaches("listening")
+        for _ in range(20):
+            before = len(heard(child))
+            workflow = rows.enqueued()
+            await me.store.start([Start(workflow)], me.lease.executor_id)
+            committed_ns = time.monotonic_ns()
+            await eventually(lambda: len(heard(child)) > before)  # noqa: B023 - awaited here
+            latencies_s.append((int(heard(child)[before].split()[2]) - committed_ns) / 1e9)
+            await me.store.cancel([workflow.workflow_id])
+        assert {line.split()[1] for line in heard(child)} == {f"+{rows.QUEUE}"}
+    assert min(latencies_s) < 0.05
+
+
+def heard(child: ChildProcess) -> list[str]:
+    return [line for line in child.lines if line.startswith("heard")]

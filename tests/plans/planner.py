@@ -18,23 +18,31 @@ QUERIES = Database(
     PostgresSettings(url="postgresql://", application_name="app"), MovableClock()
 ).queries
 
-SHARED_TABLES = frozenset(
-    {"workflow_status", "workflow_input", "workflow_output", "operation_outputs"}
+LARGE_TABLES = frozenset(
+    {"workflow_status", "workflow_input", "workflow_output", "operation_outputs", "rate_log"}
 )
 
 
 async def fill(url: str, workflows: int) -> None:
-    """That many workflows with a step each; in a hundred, ten wait, two run, one is delayed."""
+    """That many workflows with a step each; in a hundred, ten wait, two run, one is delayed.
+
+    Half of them are in a queue with every limit, and there in fifty partitions with work.
+    """
     connection = await asyncpg.connect(url)
     try:
         await connection.execute(
             """
             INSERT INTO dbos.workflow_status (workflow_uuid, status, name, queue_name, owner_xid,
                 executor_id, application_name, application_version, created_at,
-                delay_until_epoch_ms)
+                queue_partition_key, rate_limited, started_at_epoch_ms, completed_at,
+                workflow_deadline_epoch_ms, delay_until_epoch_ms)
             SELECT 'wf-' || i, CASE WHEN i % 100 < 10 THEN 'ENQUEUED' WHEN i % 100 < 12 THEN
-                'PENDING' WHEN i % 100 < 13 THEN 'DELAYED' ELSE 'SUCCESS' END, 'job', 'line',
-                'token', 'worker/boot-' || i % 7, 'app', 'v1', i, 4102444800000 + i
+                'PENDING' WHEN i % 100 < 13 THEN 'DELAYED' ELSE 'SUCCESS' END, 'job',
+                CASE WHEN i % 200 < 100 THEN 'line' ELSE 'narrow' END,
+                'token', 'worker/boot-' || i % 7, 'app', 'v1', i,
+                'key-' || lpad((i % 1000)::text, 3, '0'), i % 3 = 0, i, i,
+                CASE WHEN i % 10 = 0 THEN 4102444800000 + i END,
+                4102444800000 + i
             FROM generate_series(1, $1::int) i
             """,
             workflows,
@@ -42,6 +50,16 @@ async def fill(url: str, workflows: int) -> None:
         await connection.execute(
             "INSERT INTO dbos.operation_outputs (workflow_uuid, function_id)"
             " SELECT workflow_uuid, 1 FROM dbos.workflow_status"
+        )
+        await connection.execute(
+            "INSERT INTO dbos.queues (name, concurrency, rate_limit_max, rate_limit_period_sec,"
+            " partition_concurrency, partition_rate_limit_max, partition_rate_limit_period_sec)"
+            " VALUES ('narrow', 1000, 1000, 60, 10, 10, 60)"
+        )
+        await connection.execute(
+            "INSERT INTO perdure.rate_log (queue_name, started_at, workflow_id, partition_key)"
+            " SELECT queue_name, started_at_epoch_ms, workflow_uuid, queue_partition_key"
+            " FROM dbos.workflow_status WHERE rate_limited"
         )
         for table in ("workflow_input", "workflow_output"):
             await connection.execute(
@@ -51,6 +69,9 @@ async def fill(url: str, workflows: int) -> None:
         await connection.execute("VACUUM ANALYZE")
     finally:
         await connection.close()
+
+
+_CONDITIONS = {"Index Cond", "Recheck Cond", "TID Cond"}
 
 
 @dataclass(frozen=True)
@@ -69,15 +90,13 @@ class Plan:
         self.nodes = list(_walk(root))
 
     def scans(self) -> list[Scan]:
-        """Every reading of the shared tables."""
+        """Every reading of the tables that grow."""
         return [_scan(node) for node in self.nodes if _is_scan(node)]
 
     def unconditional(self) -> list[Scan]:
         """Those that are given nothing to look for: they read all there is."""
         return [
-            _scan(node)
-            for node in self.nodes
-            if _is_scan(node) and "Index Cond" not in node and "Recheck Cond" not in node
+            _scan(node) for node in self.nodes if _is_scan(node) and not _CONDITIONS & node.keys()
         ]
 
     def parents_of(self, index: str) -> list[dict[str, Any]]:
@@ -125,6 +144,7 @@ class Planner:
 
     async def executed(self, query: str, kind: str, arguments: Sequence[object]) -> Plan:
         """The plan with what it did, undone."""
+        await self._connection.execute("SET jit TO off")
         for parameter, value in HOT[kind].items():
             await self._connection.execute(f"SET {parameter} TO {value}")
         transaction = self._connection.transaction()
@@ -144,7 +164,7 @@ def parameters(text: str) -> int:
 
 
 def _is_scan(node: dict[str, Any]) -> bool:
-    return node.get("Relation Name") in SHARED_TABLES and node["Node Type"] != "ModifyTable"
+    return node.get("Relation Name") in LARGE_TABLES and node["Node Type"] != "ModifyTable"
 
 
 def _scan(node: dict[str, Any]) -> Scan:

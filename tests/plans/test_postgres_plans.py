@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
-from perdure.store.postgres.batch import packed, packed_list
+from perdure.store.postgres.batch import packed, packed_list, packed_numbers
 from tests.plans.planner import Plan, Planner
 
 KEYS = {
@@ -26,6 +26,12 @@ IN_FLIGHT = "idx_workflow_status_in_flight_v2"
 DELAYED = "idx_workflow_status_delayed"
 CREATION = "workflow_status_created_at_index"
 PENDING = "idx_workflow_status_pending"
+DEADLINE = "idx_workflow_status_deadline"
+COMPLETED = "idx_workflow_status_completed_at"
+PARTITIONS = "idx_workflow_status_partition_dequeue_v3"
+RATE_LIMITED = "idx_workflow_status_rate_limited"
+LOG = {"rate_log_pkey", "rate_log_partitions"}
+TAKEN = {"workflow_status_pkey", "workflow_input_pkey"}
 
 
 def indexes(plan: Plan) -> set[str | None]:
@@ -65,21 +71,42 @@ async def test_what_stands_against_a_start_is_found_by_keys(planner: Planner) ->
 
 async def test_a_claim_takes_the_order_of_its_index(planner: Planner) -> None:
     plan = await planner.kept("claim", "claim")
-    assert indexes(plan) == {
-        "workflow_status_pkey",
-        "workflow_input_pkey",
-        IN_FLIGHT,
-        DELAYED,
-    }
+    assert indexes(plan) == {*TAKEN, IN_FLIGHT}
     assert plan.unconditional() == []
-    sorts = [(node["Node Type"], node.get("Presorted Key")) for node in plan.parents_of(IN_FLIGHT)]
-    assert [kind for kind, _ in sorts] == ["Incremental Sort"] * 2
-    assert all(keys is not None and len(keys) == 2 for _, keys in sorts)
+    assert presorted(plan) == [2]
+
+
+async def test_a_claim_under_a_lock_takes_the_order_of_its_indexes(planner: Planner) -> None:
+    plan = await planner.kept("claim_shared", "claim_shared")
+    # What is forgotten of the log is deleted where it stands.
+    assert indexes(plan) == {*TAKEN, IN_FLIGHT, PARTITIONS, "rate_log_pkey", None}
+    assert plan.unconditional() == []
+    # Once to choose, once to take. The index of partitions has all of the order.
+    assert presorted(plan) == [2, 2]
+    above = {node["Node Type"] for node in plan.parents_of(PARTITIONS)}
+    assert above == {"Limit", "LockRows"}
+
+
+async def test_what_uses_limits_up_is_counted_in_indexes(planner: Planner) -> None:
+    plan = await planner.kept("queue_usage", "claim_shared")
+    assert indexes(plan) == {IN_FLIGHT, RATE_LIMITED, "rate_log_pkey"}
+    assert plan.unconditional() == []
+    for query in ("partition_heads", "partition_usage"):
+        plan = await planner.kept(query, "claim_shared")
+        assert indexes(plan) == {PARTITIONS, RATE_LIMITED, *LOG}, query
+        assert plan.unconditional() == []
 
 
 async def test_a_heartbeat_looks_at_the_beginnings_of_indexes(planner: Planner) -> None:
     plan = await planner.kept("beat", "record")
-    assert indexes(plan) == {PENDING, IN_FLIGHT, DELAYED}
+    assert indexes(plan) == {PENDING, IN_FLIGHT, DELAYED, DEADLINE}
+
+
+def presorted(plan: Plan) -> list[int]:
+    """How many keys the index of a queue's order gives to each sort of its rows."""
+    above = plan.parents_of(IN_FLIGHT)
+    assert {node["Node Type"] for node in above} == {"Incremental Sort"}
+    return [len(node["Presorted Key"]) for node in above]
 
 
 @LARGE
@@ -112,15 +139,86 @@ async def test_runs_of_an_executor_are_found_among_those_under_way(planner: Plan
 
 
 @LARGE
+async def test_a_sweep_looks_at_the_beginnings_of_indexes(planner: Planner) -> None:
+    now = 4102444800000
+    plans = {
+        DEADLINE: await planner.made("cancel_overdue", ["app", now, 10]),
+        DELAYED: await planner.made("enqueue_due", ["app", now, 10]),
+    }
+    for index, plan in plans.items():
+        assert indexes(plan) == {index, "workflow_status_pkey"}
+        assert plan.unconditional() == []
+    plan = await planner.made("next_sweep", ["app", now])
+    assert indexes(plan) == {DEADLINE, DELAYED}
+
+
+@LARGE
+async def test_what_stands_around_a_workflow_is_found_in_indexes(planner: Planner) -> None:
+    place = [0, 100, "wf-100", 1000]
+    plans = {
+        "workflow": (["wf-1"], {"workflow_status_pkey"}),
+        "ahead_in_queue": (["app", "line", *place], {IN_FLIGHT}),
+        "running_by_executor": (["app", "line", None], {IN_FLIGHT, PENDING}),
+        "queue_depths": (
+            [["line", "narrow"], "app", 60_000, 0],
+            {IN_FLIGHT, DELAYED, COMPLETED, PENDING},
+        ),
+    }
+    for query, (arguments, allowed) in plans.items():
+        plan = await planner.made(query, arguments)
+        assert indexes(plan) <= allowed, query
+
+
+def claiming(queues: list[str]) -> list[object]:
+    """The first parameters of a claim."""
+    who: list[object] = ["boot-claims", "worker/boot-claims", queues]
+    return [*who, ["job"], [""], [""], "v1", "app", 0, "token"]
+
+
+@LARGE
 async def test_a_claim_reads_no_more_of_a_backlog_than_it_takes(
     planner: Planner, sized_url: str
 ) -> None:
     await lease(sized_url, "boot-claims")
-    arguments = ["boot-claims", "worker/boot-claims", ["line", "other"]]
-    arguments += [["job"], [""], [""], "v1", "app", 0, "token", 10, True]
-    plan = await planner.executed("claim", "claim", arguments)
-    # Twice: once to share the limit among the queues, once to take. A sort looks a little ahead.
+    plan = await planner.executed("claim", "claim", [*claiming(["line", "other"]), "{10,10}", []])
+    # A sort looks a little ahead.
+    assert 10 <= plan.rows_read(IN_FLIGHT) <= 100
+
+
+@LARGE
+async def test_a_claim_under_a_lock_reads_no_more_than_it_may_take(
+    planner: Planner, sized_url: str
+) -> None:
+    await lease(sized_url, "boot-claims")
+    asked = claiming(["narrow"])
+    plan = await planner.executed(
+        "claim_shared", "claim_shared", [*asked, "{10}", ["narrow"], [None], "{10}", 10, 1000]
+    )
+    # Twice: once to choose, once to take.
     assert 20 <= plan.rows_read(IN_FLIGHT) <= 200
+    keys = [f"key-{number}" for number in range(100, 110)]
+    asked = claiming(["narrow"] * len(keys))
+    each, totals = packed_numbers([3] * len(keys)), packed_numbers([5] * len(keys))
+    plan = await planner.executed(
+        "claim_shared",
+        "claim_shared",
+        [*asked, each, ["narrow"], keys, totals, 5, 1000],
+    )
+    assert plan.rows_read(PARTITIONS) == len(keys) * 3 + 5
+
+
+@LARGE
+@pytest.mark.parametrize("after_key", ["", "key-500", "key-999"])
+async def test_partitions_are_visited_without_reading_their_rows(
+    planner: Planner, after_key: str
+) -> None:
+    visited = 20
+    plan = await planner.executed(
+        "partition_heads", "claim_shared", [["narrow"], "app", 0, [after_key], visited]
+    )
+    # One row for each partition visited, and none of the rows that nobody runs; each has one or
+    # none PENDING.
+    assert visited <= plan.rows_read(PARTITIONS) <= 3 * visited
 
 
 async def lease(url: str, boot: str) -> None:
@@ -128,7 +226,8 @@ async def lease(url: str, boot: str) -> None:
     try:
         await connection.execute(
             "INSERT INTO perdure.leases (boot_id, executor_id, application_name, renewed_at,"
-            " expires_at, period_ms, created_at) VALUES ($1, $1, 'app', 0, 0, 0, 0)",
+            " expires_at, period_ms, created_at) VALUES ($1, $1, 'app', 0, 0, 0, 0)"
+            " ON CONFLICT DO NOTHING",
             boot,
         )
     finally:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from perdure.model.answer import AnswerKind
+from perdure.model.queue import Rate
 from perdure.model.workflow import Fence
 from perdure.store.postgres.steps import OPTIMISTIC_FROM, PAGE
 from tests.support import rows
@@ -82,14 +83,43 @@ async def test_children_are_one_statement_with_their_parents_steps(
     assert await wire.count(lambda: me.store.start(batch, me.executor)) == 1
 
 
-async def test_a_claim_is_one_statement_and_two_where_rows_are_due(
-    site: Site, me: Process, wire: Wire
-) -> None:
+async def test_a_claim_is_one_statement(me: Process, wire: Wire) -> None:
     await me.waiting()
     assert await wire.count(me.claim) == 1
-    await me.waiting(delay_ms=1000)
+
+
+async def test_a_claim_under_locks_is_three_statements_in_a_transaction(
+    site: Site, me: Process, wire: Wire
+) -> None:
+    """However many queues there are, and one more if any is partitioned."""
+    names = ["a", "b", "c"]
+    for name in names:
+        await me.queue(name, concurrency=2, rate=Rate(2, 60.0))
+        for _ in range(3):
+            await me.waiting(queue_name=name)
+    assert await wire.count(lambda: me.claim_shared(*names)) == 5
+    # They are full now: there is nothing to claim.
+    assert await wire.count(lambda: me.claim_shared(*names)) == 4
+    await me.queue("d", partition_concurrency=1, partitioned=True)
+    await me.waiting(queue_name="d", partition_key="p")
+    assert await wire.count(lambda: me.claim_shared(*names, "d")) == 6
+    async with site.postgres.transaction("SELECT FROM queues FOR UPDATE"):
+        assert await wire.count(lambda: me.claim_shared(*names)) == 3
+
+
+async def test_a_sweep_is_one_transaction_whatever_it_finds(
+    site: Site, me: Process, wire: Wire
+) -> None:
+    for _ in range(3):
+        await me.waiting(delay_ms=1000)
+        await me.waiting(deadline_ms=1)
     site.clock.advance(1000)
-    assert await wire.count(me.claim) == 2
+    assert await wire.count(me.sweep) == 6
+
+
+async def test_hints_are_one_statement(me: Process, wire: Wire) -> None:
+    assert await wire.count(lambda: me.store.announce([])) == 0
+    assert await wire.count(lambda: me.store.announce(["a", "b", "c"])) == 1
 
 
 async def test_what_stood_in_the_way_is_looked_up_by_one_more(me: Process, wire: Wire) -> None:

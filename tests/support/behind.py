@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from perdure.model.wire import INTERNAL_QUEUE
@@ -99,6 +100,15 @@ class BehindBacks:
             workflow_id,
             step_id,
         )
+
+    async def forget(self, workflow_id: str, step_ids: Iterable[int]) -> None:
+        """Forget these steps alone, as if the process had died before it recorded them."""
+        for step_id in step_ids:
+            await self.backdoor.run(
+                "DELETE FROM operation_outputs WHERE workflow_uuid = ? AND function_id = ?",
+                workflow_id,
+                step_id,
+            )
 
     async def rename_step(self, workflow_id: str, step_id: int, name: str) -> None:
         """Make a recorded step look as if other code had recorded it."""

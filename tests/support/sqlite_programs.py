@@ -5,15 +5,17 @@
 
 import asyncio
 import os
+import random
 import signal
 import sqlite3
 import sys
 import threading
+import time
 from pathlib import Path
 
 from perdure.model.ids import BootId
 from perdure.model.lease import NewLease
-from perdure.model.workflow import Fence, Start
+from perdure.model.workflow import ClaimedRun, Fence, Start
 from perdure.ports.store import Store
 from perdure.store.sqlite import turnstile
 from perdure.store.sqlite.location import companions
@@ -72,6 +74,47 @@ def drain_in_threads(url: str, boot: str, threads: str, *ids: str) -> None:
     sys.exit(1 if failed else 0)
 
 
+async def drain_shared(url: str, boot: str, seed: str, *ids: str) -> None:
+    """Claim under the limits of the queue, hold each for a moment and finish it, until all ended.
+
+    Says from when to when it surely held each, on a clock that all processes of the machine share.
+    """
+    chance = random.Random(seed)
+    store, lease = await owner(url, BootId(boot))
+    wanted = [rows.wid(text) for text in ids]
+    running: set[asyncio.Task[None]] = set()
+
+    async def hold(run: ClaimedRun) -> None:
+        begun_ns = time.monotonic_ns()
+        await asyncio.sleep(chance.random() * 0.004)
+        ended_ns = time.monotonic_ns()
+        await store.finish([rows.finish(Fence(run.workflow_id, run.owner))])
+        say(f"held {run.workflow_id} {begun_ns} {ended_ns}")
+
+    while len((await store.settled(wanted)).outcomes) < len(wanted):
+        claim = await store.claim_shared(rows.shared_claim(lease.executor_id, (rows.load(),)))
+        for run in claim.runs:
+            task = asyncio.create_task(hold(run))
+            running.add(task)
+            task.add_done_callback(running.discard)
+        await asyncio.sleep(0.001)
+    await asyncio.gather(*running)
+    await store.close()
+
+
+async def hear(url: str, boot: str) -> None:
+    """Say what is heard, and when, on a clock that all processes of the machine share."""
+    store = build_store(url, "app", MovableClock())
+    await store.open()
+    lease = rows.lease(BootId(boot), PERIOD_MS)
+    link = store.heartbeat_link()
+    link.listen(lambda hint: say(f"heard {hint} {time.monotonic_ns()}"))
+    await link.open(lease)
+    await link.beat(lease, (rows.QUEUE,), (rows.KEY,))
+    say("listening")
+    await asyncio.Event().wait()
+
+
 async def write_batches(url: str, boot: str) -> None:
     """Record batches of steps of one run for ever; says which one is surely on the disk."""
     store, lease = await owner(url, BootId(boot))
@@ -125,6 +168,10 @@ def main(name: str, url: str, *arguments: str) -> None:
     """Run the program of that name."""
     if name == "drain":
         drain_in_threads(url, *arguments)
+    elif name == "share":
+        asyncio.run(drain_shared(url, *arguments))
+    elif name == "hear":
+        asyncio.run(hear(url, *arguments))
     elif name == "write":
         asyncio.run(write_batches(url, *arguments))
     elif name == "fork":

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perdure.errors import DatabaseUnavailable
-from perdure.model.lease import Beat, LeaseSeen, LockState, NewLease
+from perdure.model.lease import Beat, LeaseSeen, LockState
 from perdure.store.sqlite import SqliteStore, liveness
 from tests.support import rows
 from tests.support.database import MovableClock
@@ -24,12 +24,11 @@ class Boot:
     """A process start with its own link."""
 
     def __init__(self, store: SqliteStore) -> None:
-        boot = rows.boot_id()
-        self.lease = NewLease(boot, rows.executor_of(boot), PERIOD_MS)
+        self.lease = rows.lease(period_ms=PERIOD_MS)
         self.link = store.heartbeat_link()
 
     async def beat(self) -> Beat:
-        return await self.link.beat(self.lease, (rows.QUEUE,), (rows.KEY,), rows.VERSION)
+        return await self.link.beat(self.lease, (rows.QUEUE,), (rows.KEY,))
 
 
 class Site:

@@ -9,13 +9,12 @@ import pytest
 
 from perdure.errors import DatabaseRejected, SchemaMissing
 from perdure.model.answer import AnswerKind
-from perdure.model.lease import NewLease
 from perdure.model.workflow import Start
 from perdure.store.sqlite import SqliteStore
 from tests.support import rows
 from tests.support.database import MovableClock
 
-LEASE = NewLease(boot_id := rows.boot_id(), rows.executor_of(boot_id), 10_000)
+LEASE = rows.lease()
 
 
 def names(folder: Path) -> list[str]:

@@ -11,6 +11,21 @@ from perdure.store.sqlite import schema
 
 QUERIES = Queries("perdure.store.sqlite")
 IN_FLIGHT = "USING INDEX idx_workflow_status_in_flight_v2 (queue_name=? AND status=?)"
+COVERED = IN_FLIGHT.replace("USING", "USING COVERING")
+BY_PARTITION = "INDEX idx_workflow_status_partition_dequeue_v3 (queue_name=? AND status=? AND "
+IN_PARTITION = f"{BY_PARTITION}queue_partition_key=?)"
+BY_DEADLINE = (
+    "USING INDEX idx_workflow_status_deadline "
+    "(workflow_deadline_epoch_ms>? AND workflow_deadline_epoch_ms<?)"
+)
+LOGGED = "USING PRIMARY KEY (queue_name=? AND started_at>?)"
+LOGGED_IN_PARTITION = (
+    "USING COVERING INDEX perdure_rate_log_partitions "
+    "(queue_name=? AND partition_key=? AND started_at>?)"
+)
+RATE_LIMITED = (
+    "USING INDEX idx_workflow_status_rate_limited (queue_name=? AND started_at_epoch_ms>?)"
+)
 BY_DEDUPLICATION_ID = (
     "USING INDEX uq_workflow_status_dedup_id (queue_name=? AND deduplication_id=?)"
 )
@@ -49,12 +64,34 @@ def test_every_statement_is_one_that_sqlite_understands(
     [
         ("claim_candidates", f"SEARCH w {IN_FLIGHT}"),
         ("claim_candidates", "USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"),
-        ("queues_at_a_glance", f"SEARCH w {IN_FLIGHT}"),
-        ("queues_at_a_glance", "SCAN w USING INDEX idx_workflow_status_delayed"),
+        ("ready_queues", f"SEARCH w {IN_FLIGHT}"),
         (
-            "enqueue_due",
+            "due_workflows",
             "SEARCH w USING INDEX idx_workflow_status_delayed (delay_until_epoch_ms<?)",
         ),
+        ("overdue_workflows", f"SEARCH w {BY_DEADLINE}"),
+        (
+            "next_sweep",
+            "SEARCH w USING INDEX idx_workflow_status_delayed (delay_until_epoch_ms>?)",
+        ),
+        ("next_sweep", f"SEARCH w {BY_DEADLINE}"),
+        ("enqueue_due", "SEARCH workflow_status USING INTEGER PRIMARY KEY (rowid=?)"),
+        ("pending_of_queue", f"SEARCH w {COVERED}"),
+        ("pending_of_partitions", f"SEARCH w USING COVERING {IN_PARTITION}"),
+        ("partition_keys", f"SEARCH w USING COVERING {BY_PARTITION}queue_partition_key>?)"),
+        ("partition_candidates", f"SEARCH w USING {IN_PARTITION}"),
+        ("chosen_candidates", "SEARCH w USING INTEGER PRIMARY KEY (rowid=?)"),
+        ("claims_of_queue", f"SEARCH l {LOGGED}"),
+        ("claims_of_queue", f"SEARCH w {RATE_LIMITED}"),
+        ("claims_of_partitions", f"SEARCH l {LOGGED_IN_PARTITION}"),
+        ("claims_of_partitions", f"SEARCH w {RATE_LIMITED}"),
+        ("latest_logged_claim", "SEARCH l USING PRIMARY KEY (queue_name=? AND started_at>?)"),
+        ("prune_rate_log", "SEARCH l USING PRIMARY KEY (queue_name=? AND started_at<?)"),
+        (
+            "prune_rate_log",
+            "SEARCH perdure_rate_log USING PRIMARY KEY (queue_name=? AND started_at=?)",
+        ),
+        ("running_by_executor", f"SEARCH w {IN_FLIGHT}"),
         ("claim_run", f"SEARCH workflow_status {BY_ID}"),
         ("record", f"SEARCH workflow_status {BY_ID}"),
         ("finish", f"SEARCH workflow_status {BY_ID}"),

@@ -14,7 +14,6 @@ import pytest
 
 from perdure.errors import DatabaseRejected, DatabaseUnavailable
 from perdure.model.answer import AnswerKind
-from perdure.model.lease import NewLease
 from perdure.model.workflow import Start
 from perdure.store import tokens
 from perdure.store.sqlite import SqliteSettings, SqliteStore, starts
@@ -23,7 +22,7 @@ from perdure.store.sqlite.readers import Readers
 from tests.support import rows
 from tests.support.database import MovableClock
 
-LEASE = NewLease(boot_id := rows.boot_id(), rows.executor_of(boot_id), 10_000)
+LEASE = rows.lease()
 FOREVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
 

@@ -142,8 +142,8 @@ async def check_placements(kernel: Kernel, placements: Sequence[Placement]) -> N
 async def _check_queue(kernel: Kernel, placement: Placement, name: str) -> None:
     queues = kernel.queues
     row = queues.known(name)
-    if row is not None and (queues.is_stale or _misfit(row, placement)):
-        # Nothing is refused for what may have changed since it was read.
+    if row is None or queues.is_stale or _misfit(row, placement):
+        # Nothing is said of what may have changed since it was read.
         await queues.refresh()
         row = queues.known(name)
     if row is None and not placement.allow_unknown_queue:

@@ -54,7 +54,7 @@ class BoundWorkflow(Generic[P, R]):
         Awaiting the call gives the handles in the order of the items. All arguments are encoded
         before anything is written; each start is tried, and the first refusal is raised after that,
         with a note of its item. `ids` names the workflows, one for each item; without them a queue
-        begins them in the order of the items. In a workflow each is a child and a step of its own.
+        begins them in the order of the items. In a workflow each is a child, and a step of its own.
 
         >>> await convert.options(queue="media").start_many([("intro",), ("outro",)])
         """

@@ -47,12 +47,13 @@ class Mark:
     """What is remembered of one queue between looks.
 
     `has_backlog`: the last look left something behind, or may have. `is_blocked`: it was full, and
-    a heartbeat that sees its backlog tells nothing new. `is_wanted`: another process waits for
-    room.
+    a heartbeat that sees its backlog tells nothing new until `frees_at_ms`, if that is known.
+    `is_wanted`: another process waits for room.
     """
 
     has_backlog: bool = True
     is_blocked: bool = False
+    frees_at_ms: int | None = None
     is_wanted: bool = False
     after_key: str = ""
     collisions: int = 0
@@ -65,6 +66,12 @@ class Mark:
             self.timer.cancel()
             self.timer = None
         self.is_blocked = False
+        self.frees_at_ms = None
+
+    def may_have_room(self, now_ms: int) -> bool:
+        """Whether it is worth looking: timers stand still while a machine is suspended."""
+        frees_at_ms = self.frees_at_ms
+        return not self.is_blocked or (frees_at_ms is not None and frees_at_ms <= now_ms)
 
 
 class Surroundings(NamedTuple):
@@ -124,7 +131,8 @@ class Dispatcher(Loop):
         self._queues.see(digest)
         if self._queues.is_stale:
             self.wake()
-        self.look_in(*[name for name in ready if not self._mark(name).is_blocked])
+        now_ms = self._time.now_ms()
+        self.look_in(*[name for name in ready if self._mark(name).may_have_room(now_ms)])
 
     def tell_all(self) -> None:
         """Let every other process look everywhere too."""
@@ -272,6 +280,7 @@ class Dispatcher(Loop):
             mark.interval_s = min(max(mark.interval_s * 2, base_s), longest_s)
             self._later(name, mark, mark.interval_s * self._nearly_one())
         mark.is_blocked = True
+        mark.frees_at_ms = frees_at_ms
 
     def _poll_later(self, name: str, mark: Mark) -> None:
         """Look again by itself where the queue asks for more than the heartbeat does."""

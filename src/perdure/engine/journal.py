@@ -25,7 +25,7 @@ from perdure.errors import (
 from perdure.model.answer import WRITTEN, Answer, AnswerKind
 from perdure.model.ids import StepId, WorkflowId
 from perdure.model.status import WorkflowState
-from perdure.model.workflow import Checkpoint, StepRow, Together
+from perdure.model.workflow import Checkpoint, Fence, StepRow, Together
 from perdure.ports.store import Store
 
 T_co = TypeVar("T_co", covariant=True)
@@ -69,6 +69,10 @@ class Journal:
         if kind is AnswerKind.WRITTEN or kind is AnswerKind.MINE:
             return None
         if kind is AnswerKind.LOST:
+            await self.lose(run)
+        # Whoever recorded it may own the run by now; then nothing more is done for it here.
+        fence = Fence(run.workflow_id, run.owner)
+        if await self._retry(lambda: self._store.lost([fence]), "asking whether a run was lost"):
             await self.lose(run)
         standing = answer.standing
         if standing is None or standing.name != checkpoint.name:

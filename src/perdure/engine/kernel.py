@@ -133,20 +133,20 @@ class Kernel:
             self.waiter,
             self._heartbeat,
             self._takeovers,
-            OwnershipPoll(tasks, store, retry, self.runner, self.journal, self.time),
-            SelfCheck(
-                tasks,
-                store,
-                retry,
-                self.runner,
-                self.identity,
-                self._ends.releases,
-                settings.rhythm.lease_s,
-            ),
+            *self._build_watches(),
             self._hints,
             self._due,
-            Watchman(tasks, store, retry, self.time, ports.ids),
             self._dispatcher,
+        )
+
+    def _build_watches(self) -> Sequence[Service]:
+        """Those that only look: at the runs here, at the rows in our name, at what waits."""
+        tasks, store, retry = self.tasks, self.store, self.retry
+        lease_s, releases = self.settings.rhythm.lease_s, self._ends.releases
+        return (
+            OwnershipPoll(tasks, store, retry, self.runner, self.journal, self.time),
+            SelfCheck(tasks, store, retry, self.runner, self.identity, releases, lease_s),
+            Watchman(tasks, store, retry, self.time, self.ids),
         )
 
     def _build_dispatcher(self) -> Dispatcher:

@@ -1,5 +1,6 @@
 """The registered queues, as this process knows them, and what it runs of each."""
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -53,6 +54,8 @@ class RegisteredQueues:
         self._served: tuple[str, ...] = INTERNAL_QUEUES
         self._digest = ""
         self._is_stale = True
+        self._is_settled = False
+        self._reading = asyncio.Lock()
 
     @property
     def served(self) -> tuple[str, ...]:
@@ -73,8 +76,12 @@ class RegisteredQueues:
         return name in self._rows or name in INTERNAL_QUEUES
 
     def see(self, digest: str) -> None:
-        """Compare with what a heartbeat saw."""
-        if digest != self._digest:
+        """Compare with what a heartbeat saw.
+
+        What was read and what a heartbeat sees are of two moments, between which a queue may change
+        and change back: a change that was read is read once more.
+        """
+        if digest != self._digest or not self._is_settled:
             self._digest = digest
             self._is_stale = True
 
@@ -84,13 +91,15 @@ class RegisteredQueues:
 
     async def refresh(self) -> list[str]:
         """Read every queue; returns the queues served now that were not, or were otherwise."""
-        # Before the read: what changes during it is read again.
-        self._is_stale = False
-        rows = await self._retry(self._store.queues, "reading the queues")
-        before, was_served = self._rows, frozenset(self._served)
-        self._rows = {row.name: row for row in rows}
-        served = [row.name for row in rows if self._is_served(row)]
-        self._served = (*INTERNAL_QUEUES, *served)
+        async with self._reading:
+            # Before the read: what changes during it is read again.
+            self._is_stale = False
+            rows = await self._retry(self._store.queues, "reading the queues")
+            before, was_served = self._rows, frozenset(self._served)
+            self._rows = {row.name: row for row in rows}
+            self._is_settled = self._rows == before
+            served = [row.name for row in rows if self._is_served(row)]
+            self._served = (*INTERNAL_QUEUES, *served)
         return [
             name
             for name in served

@@ -126,8 +126,7 @@ class NoteHandler(logging.Handler):
 
 
 def _speed(tally: Tally) -> str:
-    rate = tally.here / tally.seconds if tally.seconds > 0 else 0.0
-    return f"{size(tally.size)} read, {rate:,.0f} files/s"
+    return f"{size(tally.size)} read, {tally.rate:,.0f} files/s"
 
 
 def progress_stream(*, as_json: bool) -> TextIO:

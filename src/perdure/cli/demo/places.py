@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from perdure.cli.demo import packing, summary
+from perdure.config import MEMORY_URL
 from perdure.errors import ConfigurationError
 
 DATABASE = "perdure.db"
@@ -24,10 +25,14 @@ class Places:
     database: str
 
     @property
+    def queue(self) -> str:
+        """The name of the queue of this archive."""
+        return queue_name(self.folder, self.out)
+
+    @property
     def id_prefix(self) -> str:
         """How the ids of this folder's runs in this archive begin."""
-        paths = os.fsencode(self.folder) + b"\x00" + os.fsencode(self.out)
-        return f"demo-{hashlib.sha256(paths).hexdigest()[:16]}-run"
+        return f"{self.queue}-run"
 
     def run_id(self, number: int) -> str:
         """The id of a run, counted from 1. Its children's ids end in `-` and a number."""
@@ -51,6 +56,16 @@ class Places:
         return paths
 
 
+def queue_name(folder: str, out: str) -> str:
+    """Names the queue of a folder's archive.
+
+    Each has its own: on a database that several machines share, nobody is given files that are not
+    on his disk.
+    """
+    paths = os.fsencode(folder) + b"\x00" + os.fsencode(out)
+    return f"demo-{hashlib.sha256(paths).hexdigest()[:16]}"
+
+
 def places(folder: Path, out: Path, database: str | None) -> Places:
     """The places of a demonstration; raises where one cannot be what it is asked to be."""
     source, target = os.path.realpath(folder), os.path.realpath(out)
@@ -71,6 +86,15 @@ def _own_database(out: str) -> str:
             "database elsewhere with --database"
         )
     return f"sqlite:///{Path(out, DATABASE)}"
+
+
+def check_shareable(where: Places, processes: int) -> None:
+    """Refuse to share what only one process can see."""
+    if processes > 1 and where.database == MEMORY_URL:
+        raise ConfigurationError(
+            f"--workers {processes} needs a database that several processes can open, which "
+            f"{MEMORY_URL} is not; name a SQLite file or a Postgres database with --database"
+        )
 
 
 def prepare(where: Places) -> None:

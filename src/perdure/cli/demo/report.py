@@ -3,6 +3,7 @@
 from typing import Any
 
 from perdure.cli.demo.places import Places
+from perdure.cli.demo.service import Post
 from perdure.cli.demo.session import Result
 from perdure.cli.demo.summary import SUMMARY
 from perdure.cli.wording import printable, size
@@ -27,6 +28,7 @@ def text(where: Places, result: Result) -> str:
     if not result.was_complete:
         rows.append(("skipped", f"{plural(result.recorded, 'file')} recorded by earlier starts"))
     rows += [
+        ("processes", _processes(result)),
         ("time", _time(result)),
         ("attempts", f"{row.attempts}"),
         ("run", row.workflow_id),
@@ -52,6 +54,11 @@ def document(where: Places, result: Result) -> dict[str, Any]:
         "passed_over": summary.passed_over,
         "failed": [{"name": each.name, "reason": each.reason} for each in summary.failed],
         "recorded_before": result.recorded,
+        "processes": [
+            {"executor_id": executor, "files": files}
+            for executor, files in sorted(result.census.files.items())
+        ],
+        "files_per_second": round(result.rate, 1),
         "attempts": row.attempts,
         "seconds": round(result.seconds, 3),
         "run_seconds": round(_run_seconds(result), 3),
@@ -62,7 +69,23 @@ def _time(result: Result) -> str:
     whole = duration(_run_seconds(result))
     if result.was_complete:
         return f"{whole} from its beginning to its end"
-    return f"{duration(result.seconds)} now, {whole} since the run began"
+    now = f"{duration(result.seconds)} now ({result.rate:,.0f} files/s)"
+    return f"{now}, {whole} since the run began"
+
+
+def _processes(result: Result) -> str:
+    """Who settled how many files, this start's processes one by one."""
+    census = result.census
+    shares = [(_title(post), census.of(post)) for post in result.posts]
+    others = census.total - sum(files for _, files in shares)
+    if others or not shares:
+        ids = [each for each in census.files if not any(post.is_of(each) for post in result.posts)]
+        shares.append((plural(len(ids), "other process", "other processes"), others))
+    return ", ".join(f"{title} {plural(files, 'file')}" for title, files in shares)
+
+
+def _title(post: Post) -> str:
+    return "this one" if post.number == 1 else f"worker {post.number}"
 
 
 def _run_seconds(result: Result) -> float:

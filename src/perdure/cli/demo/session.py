@@ -1,90 +1,109 @@
 """One start of the program: finds the run to go on with, or begins one, and follows it."""
 
 import asyncio
-import os
 import signal
 import threading
 import time
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 import msgspec
 
-from perdure import Engine, WorkflowRow, WorkflowState
+from perdure import WorkflowRow, WorkflowState
 from perdure.api.client import Client
-from perdure.api.management import ListOptions, Workflows
+from perdure.cli.demo.census import Census, take_census
+from perdure.cli.demo.crew import Crew
 from perdure.cli.demo.display import Display, NoteHandler
 from perdure.cli.demo.places import Places
+from perdure.cli.demo.service import (
+    APPLICATION,
+    Post,
+    archive_engine,
+    archive_queue,
+    posts,
+)
 from perdure.cli.demo.summary import Summary
 from perdure.cli.demo.tally import TALLY, Tally
-from perdure.cli.demo.workflows import ERRORS, archive_file, archive_folder
+from perdure.cli.demo.workflows import archive_file, archive_folder
 from perdure.cli.payloads import payload
 from perdure.errors import ConfigurationError, SchemaMissing, WorkflowError
 from perdure.logic.phrases import plural
 from perdure.model.status import ACTIVE
 
-APPLICATION = "perdure-demo"
-"""Its own, so that on a shared database it stands among nobody's workflows and versions."""
-
-VERSION = f"{APPLICATION}@1"
-"""Raised when the workflows change so that a run in progress could not go on."""
-
-GRACE_S = 2.0
-"""How long Ctrl-C waits for the files under way; what is left goes on at the next start."""
-
 SILENCE_S = 4.0
 """Longer than the runs of a dead process take to come back: then a living one has them."""
-
-_COUNTED_AT_ONCE = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """The latest run of these places, and how many of its files were settled by now."""
+    """The latest run of these places, and who had settled its files by now."""
 
     row: WorkflowRow
-    recorded: int
+    census: Census
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A finished run. `recorded` files were settled before this start, which took `seconds`."""
+    """A finished run.
+
+    `recorded` files were settled before this start, which took `seconds` and whose processes are
+    `posts`. None of them if the run was complete.
+    """
 
     row: WorkflowRow
     summary: Summary
+    census: Census
     recorded: int
-    seconds: float
-    was_complete: bool
+    seconds: float = 0.0
+    posts: Sequence[Post] = ()
+
+    @property
+    def was_complete(self) -> bool:
+        """Whether there was nothing to do."""
+        return not self.posts
+
+    @property
+    def rate(self) -> float:
+        """Files settled a second, since this start began."""
+        return (self.census.total - self.recorded) / self.seconds if self.seconds else 0.0
 
 
-async def archive(where: Places, display: Display, *, again: bool) -> Result:
+async def archive(where: Places, display: Display, *, processes: int, again: bool) -> Result:
     """Go on with the run of these places, begin one, or find that it is complete."""
     began_s = time.monotonic()
     earlier = await _earlier_run(where)
     if earlier is not None and earlier.row.state not in ACTIVE and not again:
         summary = _summary_of(earlier.row)
-        return Result(earlier.row, summary, earlier.recorded, 0.0, was_complete=True)
+        return Result(earlier.row, summary, earlier.census, earlier.census.total)
     number, recorded = _choose(where, earlier, again=again)
+    assigned = posts(where.database, where.queue, processes)
+    with NoteHandler(display), _sigterm_like_sigint():
+        row, census = await _run(where, where.run_id(number), assigned, recorded, display)
+    seconds = time.monotonic() - began_s
+    return Result(row, _summary_of(row), census, recorded, seconds, assigned)
+
+
+async def _run(
+    where: Places, run_id: str, assigned: Sequence[Post], recorded: int, display: Display
+) -> tuple[WorkflowRow, Census]:
+    """Work on a run until it has ended, in this process and its workers."""
     tally = Tally()
     TALLY.set(tally)
-    engine = Engine(
-        where.database,
-        name=APPLICATION,
-        version=VERSION,
-        workflows=[archive_folder, archive_file],
-        errors=ERRORS,
-        threads=_threads(),
-        grace=GRACE_S,
-    )
-    with NoteHandler(display), _sigterm_like_sigint():
-        async with engine:
-            call = archive_folder.options(id=where.run_id(number), engine=engine)
+    first, *others = assigned
+    queue = archive_queue(where.queue, len(assigned))
+    engine = archive_engine(first, [archive_folder, archive_file], [queue])
+    async with Crew(tally, display) as crew, engine:
+        try:
+            await crew.start(others)
+            call = archive_folder.options(id=run_id, queue=queue, engine=engine)
             handle = await call.start(where.folder, where.out, where.leave_out)
             await _follow(handle.result(), tally, recorded, display)
-            row = await engine.workflows.get(handle.workflow_id, with_payloads=True)
-    seconds = time.monotonic() - began_s
-    return Result(row, _summary_of(row), recorded, seconds, was_complete=False)
+            row = await engine.workflows.get(run_id, with_payloads=True)
+            return row, await take_census(engine.workflows, run_id)
+        finally:
+            # They stop while this process does.
+            crew.let_go()
 
 
 async def _earlier_run(where: Places) -> Earlier | None:
@@ -100,20 +119,9 @@ async def _earlier_run(where: Places) -> Earlier | None:
             )
             if not rows:
                 return None
-            return Earlier(rows[0], await _count_settled(client.workflows, rows[0].workflow_id))
+            return Earlier(rows[0], await take_census(client.workflows, rows[0].workflow_id))
     except SchemaMissing:
         return None
-
-
-async def _count_settled(workflows: Workflows, run_id: str) -> int:
-    ended = [state for state in WorkflowState if state.is_terminal]
-    count, page = 0, ListOptions(parent=run_id, states=ended, limit=_COUNTED_AT_ONCE)
-    while True:
-        rows = await workflows.list(**page)
-        count += len(rows)
-        if len(rows) < _COUNTED_AT_ONCE:
-            return count
-        page["after"] = (rows[-1].created_at_ms, rows[-1].workflow_id)
 
 
 def _choose(where: Places, earlier: Earlier | None, *, again: bool) -> tuple[int, int]:
@@ -122,7 +130,7 @@ def _choose(where: Places, earlier: Earlier | None, *, again: bool) -> tuple[int
         return 1, 0
     number = where.run_number(earlier.row.workflow_id)
     if not again:
-        return number, earlier.recorded
+        return number, earlier.census.total
     if earlier.row.state in ACTIVE:
         raise ConfigurationError(
             f"the run {earlier.row.workflow_id} is not finished; go on with it without --again"
@@ -151,7 +159,7 @@ async def _follow(call: Awaitable[Summary], tally: Tally, recorded: int, display
             await asyncio.wait([ended], timeout=display.interval_s)
             announcer.look()
             if not ended.done():
-                display.show(max(tally.settled, recorded), tally)
+                display.show(tally.settled(recorded), tally)
     finally:
         ended.cancel()
     await ended
@@ -177,7 +185,7 @@ class _Announcer:
         if total is None:
             if self._tally.seconds > SILENCE_S and not self._told_wait:
                 self._told_wait = True
-                self._display.note("another process works on this archive; waiting for it")
+                self._display.note("another process leads the work on this archive; this one helps")
         elif not self._told_plan:
             self._told_plan = True
             self._display.note(self._plan(total))
@@ -192,11 +200,6 @@ class _Announcer:
             f"{plural(self._recorded, 'file')} {were} already recorded, "
             f"archiving the remaining {max(total - self._recorded, 0):,}"
         )
-
-
-def _threads() -> int:
-    """Compressing needs a processor, bringing a file to the disk does not."""
-    return 2 * (os.cpu_count() or 1) + 2
 
 
 @contextmanager

@@ -5,43 +5,64 @@ from contextvars import ContextVar
 
 
 class Tally:
-    """Counts the files that are settled, as far as this process hears of them.
+    """Counts the files that this start's processes settled, archived or failed, and their bytes.
 
     Used on the engine's loop alone.
     """
 
     def __init__(self) -> None:
         self.total: int | None = None
-        self.size = 0
-        self._settled: set[str] = set()
-        self._here = 0
+        self._heard = 0
+        self._files = 0
+        self._size = 0
+        self._elsewhere: dict[int, tuple[int, int]] = {}
         self._began_s = time.monotonic()
 
     @property
-    def settled(self) -> int:
-        """Files archived or failed, those recorded by earlier starts among them."""
-        return len(self._settled)
+    def files(self) -> int:
+        """Files settled by these processes."""
+        return self._files + sum(files for files, _ in self._elsewhere.values())
 
     @property
-    def here(self) -> int:
-        """Files this process settled itself."""
-        return self._here
+    def size(self) -> int:
+        """Their bytes."""
+        return self._size + sum(size for _, size in self._elsewhere.values())
+
+    @property
+    def rate(self) -> float:
+        """Files a second."""
+        return self.files / self.seconds if self.seconds > 0 else 0.0
 
     @property
     def seconds(self) -> float:
-        """How long this process has been at it."""
+        """How long this start has been at it."""
         return time.monotonic() - self._began_s
+
+    def settled(self, before: int) -> int:
+        """How many of the total are settled, if so many were before this start.
+
+        What the run heard of is more where processes of another start are at it too.
+        """
+        count = max(before + self.files, self._heard)
+        return count if self.total is None else min(count, self.total)
 
     def plan(self, total: int) -> None:
         """The folder is listed."""
         self.total = total
+        self._heard = 0
 
-    def settle(self, name: str, size: int, *, here: bool) -> None:
-        """A file is settled; hearing of it twice counts once."""
-        if name not in self._settled:
-            self._settled.add(name)
-            self.size += size
-            self._here += here
+    def settle(self, size: int) -> None:
+        """A file is settled in this process."""
+        self._files += 1
+        self._size += size
+
+    def settle_elsewhere(self, worker: int, files: int, size: int) -> None:
+        """So many are by now in a worker."""
+        self._elsewhere[worker] = (files, size)
+
+    def hear(self, files: int) -> None:
+        """The run knows how so many more files ended."""
+        self._heard += files
 
 
 TALLY: ContextVar[Tally | None] = ContextVar("perdure_demo_tally", default=None)

@@ -1,7 +1,8 @@
 """The durable part: one workflow for the folder, a child for each file.
 
-The bodies decide by nothing but recorded values, so that they can be replayed after any death.
-All work with files is in `def` steps, which run in worker threads.
+All of them stand in the archive's queue, which any number of processes may serve. The bodies decide
+by nothing but recorded values, so that they can be replayed after any death. All work with files is
+in `def` steps, which run in worker threads.
 """
 
 import shutil
@@ -13,11 +14,12 @@ from perdure import WorkflowHandle, current, gather, step, workflow
 from perdure.cli.demo import listing, packing, summary
 from perdure.cli.demo.listing import NotArchived, Page
 from perdure.cli.demo.packing import ArchiveDamaged, Packed, SourceChanged
+from perdure.cli.demo.places import queue_name
 from perdure.cli.demo.summary import FileRecord, Summary
 from perdure.cli.demo.tally import tally
 
 WAVE = 32
-"""Files begun together."""
+"""Files enqueued together."""
 
 WAVES = 8
 """Waves under way at most. The oldest is awaited first, so one long file holds the others up only
@@ -75,13 +77,16 @@ async def archive_file(folder: str, out: str, name: str) -> FileRecord:
         record = FileRecord(name, packed, None)
     except (OSError, *ERRORS) as error:
         record = FileRecord(name, None, str(error))
-    _tell(record, here=True)
+    tally().settle(record.packed.size if record.packed else 0)
     return record
 
 
 @workflow(name="demo.archive_folder", max_recovery_attempts=DEATHS_ALLOWED)
 async def archive_folder(folder: str, out: str, leave_out: list[str]) -> Summary:
-    """Archive every file of the folder; `leave_out` are paths in it that are not looked at."""
+    """Archive every file of the folder; `leave_out` are paths in it that are not looked at.
+
+    The files go through the archive's queue, to whichever process has time for them.
+    """
     files: list[str] = []
     unreadable: list[NotArchived] = []
     passed_over: list[NotArchived] = []
@@ -96,11 +101,12 @@ async def archive_folder(folder: str, out: str, leave_out: list[str]) -> Summary
             break
     tally().plan(len(files))
 
+    enqueued = archive_file.options(queue=queue_name(folder, out))
     records: list[FileRecord] = []
     under_way: deque[_Wave] = deque()
     for first in range(0, len(files), WAVE):
         names = files[first : first + WAVE]
-        begun = await gather(*(archive_file.start(folder, out, name) for name in names))
+        begun = await enqueued.start_many([(folder, out, name) for name in names])
         under_way.append((names, begun))
         if len(under_way) == WAVES:
             records += await _records(*under_way.popleft())
@@ -118,10 +124,5 @@ async def _records(
         outcome if isinstance(outcome, FileRecord) else FileRecord(name, None, str(outcome))
         for name, outcome in zip(names, outcomes, strict=True)
     ]
-    for record in records:
-        _tell(record, here=False)
+    tally().hear(len(records))
     return records
-
-
-def _tell(record: FileRecord, *, here: bool) -> None:
-    tally().settle(record.name, record.packed.size if record.packed else 0, here=here)

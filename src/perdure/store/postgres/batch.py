@@ -43,7 +43,9 @@ def packed_columns(
                 separator,
                 null,
                 *[
-                    _numbers(column) if position in numbers else _texts(column, separator, null)
+                    packed_numbers(column)
+                    if position in numbers
+                    else _texts(column, separator, null)
                     for position, column in enumerate(columns)
                 ],
             ]
@@ -114,7 +116,8 @@ def _texts(column: Sequence[str | None], separator: str, null: str) -> str | Non
     return text
 
 
-def _numbers(column: Sequence[int | None]) -> str | None:
-    if column[0] is None and column.count(None) == len(column):
+def packed_numbers(column: Sequence[int | None]) -> str | None:
+    """A column of whole numbers as the text of an array, as the fragment `numbers` takes it."""
+    if column and column[0] is None and column.count(None) == len(column):
         return None
     return "{" + str(list(column))[1:-1].replace("None", "NULL") + "}"

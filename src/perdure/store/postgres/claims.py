@@ -8,7 +8,7 @@ from perdure.errors import LeaseLost
 from perdure.model.ids import ExecutorId, WorkflowId
 from perdure.model.workflow import Claimant, ClaimedRun, ClaimRequest, Fence, WorkflowKey
 from perdure.store import rows
-from perdure.store.postgres.batch import packed
+from perdure.store.postgres.batch import packed, packed_numbers
 from perdure.store.postgres.concern import Access, Concern, boot_of
 from perdure.store.postgres.lanes import Record
 from perdure.store.tokens import RecentTokens
@@ -39,7 +39,9 @@ class Claims(Concern):
                 self._application,
                 self._database.offset_ms,
             ),
-            [max(share.limit - had[share.queue_name], 0) for share in request.shares],
+            packed_numbers(
+                [max(share.limit - had[share.queue_name], 0) for share in request.shares]
+            ),
             [],
         )
         return in_order([*before, *found_by(taken, claimant)])

@@ -14,6 +14,7 @@ from perdure.logic.admission import Room, room_of_queue, rooms_of_partitions
 from perdure.model.queue import Load, PartitionHead, QueueRow, QueueTurn, Usage
 from perdure.model.workflow import SharedClaim, SharedRequest
 from perdure.store import rows
+from perdure.store.postgres.batch import packed_numbers
 from perdure.store.postgres.claims import claiming, found_by, in_order
 from perdure.store.postgres.concern import Access, Concern, boot_of
 from perdure.store.postgres.lanes import Record, Transaction
@@ -160,10 +161,10 @@ class _Claim:
         found = await self._fetch(
             "claim_shared",
             *claiming(claimant, names, self._application, self._offset_ms),
-            counts,
+            packed_numbers(counts),
             [name for name, offer in offers.items() if offer.is_rated],
             keys,
-            totals,
+            packed_numbers(totals),
             limit,
             PRUNED_AT_ONCE,
         )

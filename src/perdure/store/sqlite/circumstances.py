@@ -50,17 +50,15 @@ class _Reader:
         if name is not None:
             queue = registered_queue(self._connection, self._queries, name, self._application)
             limits = queue.settings.limits if queue is not None else QueueLimits()
-            running = self._executors("executors_of_queue", queue=name)
+            running = self._running(name, None)
             usage = _counted(self._usages.of_queue(name, limits), running)
             ahead = self._ahead(name, row)
             if key is not None:
-                partition_running = self._executors(
-                    "executors_of_partition", queue=name, partition=key
-                )
+                partition_running = self._running(name, key)
                 of_key = self._usages.of_partitions(name, limits, [key])[key]
                 partition_usage = _counted(of_key, partition_running)
-        latest = self._found("latest_version")[0]["version_name"]
-        processes = self._found("serving_processes", now=self._now_ms)
+        versions = self._found("versions")
+        processes = self._found("processes", now=self._now_ms)
         return Circumstances(
             now_ms=self._now_ms,
             row=row,
@@ -71,16 +69,16 @@ class _Reader:
             partition_usage=partition_usage,
             ahead=ahead,
             processes=tuple(map(rows.process_seen, processes)),
-            latest_version=latest,
+            latest_version=versions[0]["version_name"] if versions else None,
         )
 
-    def _executors(self, query: str, **asked: str) -> tuple[Share, ...]:
-        found = self._found(query, **asked)
-        return tuple((row["executor_id"], row["pending"]) for row in found)
+    def _running(self, name: str, partition_key: str | None) -> tuple[Share, ...]:
+        found = self._found("running_by_executor", queue=name, partition=partition_key)
+        return tuple((row["executor_id"], row["running"]) for row in found)
 
     def _ahead(self, name: str, row: WorkflowRow) -> int:
         (found,) = self._found(
-            "workflows_ahead",
+            "ahead_in_queue",
             queue=name,
             priority=row.priority,
             created=row.created_at_ms,

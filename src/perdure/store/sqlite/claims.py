@@ -8,6 +8,7 @@ from perdure.model.workflow import ClaimedRun, ClaimRequest, Fence
 from perdure.store import rows
 from perdure.store.sqlite.concern import Access, Concern, packed
 from perdure.store.sqlite.connection import Connection
+from perdure.store.sqlite.queues import registered_queue
 from perdure.store.sqlite.taking import Taking, claimed_runs
 from perdure.store.sqlite.transaction import Transaction
 from perdure.store.tokens import RecentTokens
@@ -32,13 +33,22 @@ class Claims(Concern):
             counts = Counter(row["queue_name"] for row in before)
             found = [
                 row
-                for share in request.shares
-                for row in taking.first_of(share.queue_name, share.limit - counts[share.queue_name])
+                for name, limit in request.shares
+                if self._is_unlimited(transaction, name)
+                for row in taking.first_of(name, limit - counts[name])
             ]
             taken = taking.take(found, transaction.now_ms, rate_limited=False)
             return claimed_runs([*before, *taken])
 
         return await self._database.write(work)
+
+    def _is_unlimited(self, transaction: Transaction, name: str) -> bool:
+        """Whether the queue is open and without shared limits by now, whatever the caller knew."""
+        queue = registered_queue(transaction, self._queries, name, self._application)
+        if queue is None:
+            return True
+        settings = queue.settings
+        return not (queue.is_paused or settings.partitioned or settings.limits.are_shared)
 
     async def lost(self, fences: Sequence[Fence]) -> list[WorkflowId]:
         """See `perdure.ports.store.ClaimStore.lost`."""

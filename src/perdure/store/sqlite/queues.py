@@ -21,15 +21,15 @@ class Queues(Concern):
 
         def work(transaction: Transaction) -> QueueRow:
             standing = standing_queue(transaction, self._queries, name)
-            latest = transaction.row(
-                self._queries["latest_version"], {"application": self._application}
+            ((is_latest,),) = transaction.rows(
+                self._queries["is_latest_version"],
+                {"application": self._application, "version": version},
             )
-            is_latest = latest is None or latest["version_name"] in (None, version)
-            wanted = decide(standing, is_latest)
+            wanted = decide(standing, bool(is_latest))
             if wanted is not None:
                 self._store(transaction, wanted, is_new=standing is None)
             else:
-                adopted = (name, self._application)
+                adopted = (name, self._application, transaction.now_ms)
                 transaction.change(self._queries["adopt_queue"], adopted)
             return self._stored(transaction, name)
 
@@ -88,7 +88,7 @@ class Queues(Concern):
         def work(connection: Connection) -> list[QueueDepth]:
             asked = {"application": self._application, "since": since_ms}
             found = [
-                connection.rows(self._queries["queue_depth"], {**asked, "name": name})
+                connection.rows(self._queries["queue_depths"], {**asked, "name": name})
                 for name in names
             ]
             return [rows.queue_depth(row) for (row,) in found]
@@ -120,7 +120,7 @@ class Queues(Concern):
     def _stored(self, transaction: Transaction, name: str) -> QueueRow:
         queue = standing_queue(transaction, self._queries, name)
         if queue is None:
-            raise LookupError(f"queue {name!r} is not registered and was not to be")
+            raise ValueError(f"queue {name!r} is not registered and nothing is to be stored")
         return queue
 
 
@@ -130,7 +130,7 @@ def standing_queue(
     """The queue of that name, of whatever application; the internal ones have none."""
     if name in INTERNAL_QUEUES:
         return None
-    row = source.row(queries["standing_queue"], {"name": name})
+    row = source.row(queries["queue"], {"name": name})
     return None if row is None else rows.queue_row(row)
 
 

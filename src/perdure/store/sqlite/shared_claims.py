@@ -99,9 +99,8 @@ class _SharedClaim:
         rooms = rooms_of_partitions(limits, heads, running, Room(min(room.count, left)))
         chosen = choose(self._taking, name, rooms.by_key, rooms.total.count)
         taken = self._take(queue, chosen)
-        # Where nothing has room, who goes on looking stops at the last key, or would go round for
-        # ever.
-        goes_on = seen.has_more and (bool(rooms.by_key) or not seen.went_round)
+        # A whole round past partitions that gave nothing is a reason to pause.
+        goes_on = seen.has_more and (taken > 0 or not seen.went_round)
         is_full = bool(heads) and not rooms.by_key and not goes_on
         has_more = room.count > left if taken == left else goes_on and taken < room.count
         return QueueTurn(

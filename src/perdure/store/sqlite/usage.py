@@ -61,8 +61,11 @@ class Usages:
 
 
 def period_ms(rate: Rate) -> int:
-    """A rate's period, rounded up: never more claims than it allows."""
-    return math.ceil(min(rate.period_s * 1000, LATEST_MS // 4))
+    """A rate's period, rounded up: never more claims than it allows.
+
+    Other programs check no bounds.
+    """
+    return math.ceil(max(min(rate.period_s * 1000, LATEST_MS // 4), 0))
 
 
 def _usage(pending: int, rate: Rate, window: Row | None) -> Usage:

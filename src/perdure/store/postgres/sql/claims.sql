@@ -86,7 +86,7 @@ unlimited AS MATERIALIZED (
 ),
 shares AS MATERIALIZED (
     SELECT asked.queue_name, asked.share
-    FROM unnest($3::text[], $11::bigint[]) AS asked (queue_name, share)
+    FROM ROWS FROM (unnest($3::text[]), {numbers:11}) AS asked (queue_name, share)
     WHERE EXISTS (SELECT FROM lease)
         AND (asked.queue_name IN (SELECT name FROM unlimited) OR NOT EXISTS (
             SELECT FROM {schema}.queues q WHERE q.name = asked.queue_name AND {registered:8}

@@ -137,6 +137,13 @@ SELECT
 FROM clock
 LEFT JOIN suspects ON true;
 
+-- name: processes
+-- The processes of application $1 whose lease stands and has not run out at the instant $2.
+SELECT l.executor_id, l.serves
+FROM {own}.leases l
+WHERE l.application_name = $1 AND l.taken_at IS NULL AND l.expires_at > $2::bigint
+ORDER BY l.executor_id;
+
 -- name: lock_judged_lease
 -- The lease of a boot judged dead, locked against its starts and claims and against other takers;
 -- nothing if another taker is at it.

@@ -45,10 +45,3 @@ FROM (
         AND {application_scope:1}
     LIMIT $6::bigint
 ) before;
-
--- name: processes
--- The processes of application $1 whose lease stands and has not run out at the instant $2.
-SELECT l.executor_id, l.serves
-FROM {own}.leases l
-WHERE l.application_name = $1 AND l.taken_at IS NULL AND l.expires_at > $2::bigint
-ORDER BY l.executor_id;

@@ -22,31 +22,42 @@ LEFT JOIN locked ON locked.name = q.name;
 
 -- fragment: period_ms
 -- The period of a rate in milliseconds; other programs check no bounds.
-LEAST(ceil(q.{arg} * 1000), 1e15)::bigint
+CASE WHEN q.{arg} IS NOT NULL THEN LEAST(ceil(q.{arg} * 1000), 1e15)::bigint END
 
 -- fragment: frees_at
 -- When the window has room for one more claim, if it has none: the last so many claims without the
 -- first of them are less than the limit.
-(array_agg(used.started_at ORDER BY used.started_at DESC))[q.{arg}] + rate.period_ms
+(array_agg(claim.started_at ORDER BY claim.started_at DESC))[q.{arg}] + rate.period_ms
+
+-- fragment: pending
+-- PENDING workflows of queue `q`. The state is not given as such, for then walking all PENDING rows
+-- looks cheap while there are few.
+{schema}.workflow_status w
+    JOIN (SELECT 'PENDING' AS state OFFSET 0) under_way ON w.status = under_way.state
+    WHERE w.queue_name = q.name
+        AND w.status IN ('ENQUEUED', 'PENDING')
+        AND {application_scope:2}
 
 -- fragment: claimed_elsewhere
--- A claim since then that another program made: its time is in the row, and no log has it.
-w.queue_name = q.name
-    AND w.rate_limited
-    AND w.started_at_epoch_ms > rate.since
-    AND w.status NOT IN ('ENQUEUED', 'DELAYED')
-    AND {application_scope:2}
-    AND NOT EXISTS (
-        SELECT FROM {own}.rate_log l
-        WHERE l.queue_name = w.queue_name
-            AND l.started_at = w.started_at_epoch_ms
-            AND l.workflow_id = w.workflow_uuid
-    )
+-- Claims since then that another program made: their time is in the row, and no log has it. The pair
+-- is compared as a whole to leave one index only, and the log is looked up for each row.
+{schema}.workflow_status w
+    WHERE w.queue_name = q.name
+        AND (w.queue_name, w.started_at_epoch_ms) > (q.name, rate.since)
+        AND w.rate_limited
+        AND w.status NOT IN ('ENQUEUED', 'DELAYED')
+        AND {application_scope:2}
+        AND (
+            SELECT 1 FROM {own}.rate_log l
+            WHERE l.queue_name = w.queue_name
+                AND l.started_at = w.started_at_epoch_ms
+                AND l.workflow_id = w.workflow_uuid
+        ) IS NULL
 
 -- name: queue_usage
 -- The queues $1 of application $2 and what their limits are used by. $3 is the clock's offset.
 -- Nothing is counted where there is no limit.
-SELECT {queue_columns:q}, {setting_columns:s}, under_way.pending, started.claims, started.frees_at
+SELECT {queue_columns:q}, {setting_columns:s}, used.pending, started.claims, started.frees_at
 FROM {schema}.queues q
 LEFT JOIN {own}.queue_settings s ON s.queue_name = q.name
 CROSS JOIN (SELECT {now_ms:3} AS ms OFFSET 0) clock
@@ -56,13 +67,8 @@ CROSS JOIN LATERAL (
         clock.ms - {period_ms:rate_limit_period_sec} AS since
 ) rate
 CROSS JOIN LATERAL (
-    SELECT count(*) AS pending
-    FROM {schema}.workflow_status w
-    WHERE q.concurrency IS NOT NULL
-        AND w.queue_name = q.name
-        AND w.status = 'PENDING'
-        AND {application_scope:2}
-) under_way
+    SELECT count(*) AS pending FROM {pending} AND q.concurrency IS NOT NULL
+) used
 CROSS JOIN LATERAL (
     SELECT count(*) AS claims, {frees_at:rate_limit_max} AS frees_at
     FROM (
@@ -70,8 +76,8 @@ CROSS JOIN LATERAL (
         FROM {own}.rate_log l
         WHERE l.queue_name = q.name AND l.started_at > rate.since
         UNION ALL
-        SELECT w.started_at_epoch_ms FROM {schema}.workflow_status w WHERE {claimed_elsewhere}
-    ) used
+        SELECT w.started_at_epoch_ms FROM {claimed_elsewhere}
+    ) claim
 ) started
 WHERE q.name = ANY($1::text[]) AND {registered:2};
 
@@ -92,25 +98,23 @@ limited AS MATERIALIZED (
 elsewhere AS MATERIALIZED (
     SELECT w.queue_name, w.queue_partition_key AS key, w.started_at_epoch_ms AS started_at
     FROM limited q
-    CROSS JOIN LATERAL (SELECT q.since OFFSET 0) rate
-    JOIN {schema}.workflow_status w ON {claimed_elsewhere}
-    WHERE w.queue_partition_key IS NOT NULL
+    CROSS JOIN LATERAL (SELECT q.since) rate
+    CROSS JOIN LATERAL (
+        SELECT w.queue_name, w.queue_partition_key, w.started_at_epoch_ms
+        FROM {claimed_elsewhere} AND w.queue_partition_key IS NOT NULL
+        OFFSET 0
+    ) w
 )
 SELECT
     visited.queue_name, visited.key, visited.wrapped,
-    under_way.pending, started.claims, started.frees_at
+    used.pending, started.claims, started.frees_at
 FROM visited
 CROSS JOIN LATERAL (SELECT * FROM limited WHERE limited.name = visited.queue_name LIMIT 1) q
 CROSS JOIN LATERAL (SELECT q.since, q.period_ms) rate
 CROSS JOIN LATERAL (
     SELECT count(*) AS pending
-    FROM {schema}.workflow_status w
-    WHERE q.partition_concurrency IS NOT NULL
-        AND w.queue_name = q.name
-        AND w.status = 'PENDING'
-        AND w.queue_partition_key = visited.key
-        AND {application_scope:2}
-) under_way
+    FROM {pending} AND w.queue_partition_key = visited.key AND q.partition_concurrency IS NOT NULL
+) used
 CROSS JOIN LATERAL (
     SELECT count(*) AS claims, {frees_at:partition_rate_limit_max} AS frees_at
     FROM (
@@ -123,7 +127,7 @@ CROSS JOIN LATERAL (
         SELECT e.started_at
         FROM elsewhere e
         WHERE e.queue_name = q.name AND e.key = visited.key
-    ) used
+    ) claim
 ) started
 
 -- name: partition_usage
@@ -189,7 +193,7 @@ ORDER BY visited.queue_name, visited.place;
 -- each that no window reaches any more are forgotten.
 WITH {held_lease:1},
 clock AS MATERIALIZED (
-    SELECT GREATEST(now.ms, LEAST(now.ms + 1000, (
+    SELECT LEAST(now.ms + 1000, GREATEST(now.ms, (
         SELECT max(last.started_at) + 1
         FROM unnest($12::text[]) AS rated (queue_name)
         CROSS JOIN LATERAL (
@@ -205,7 +209,7 @@ clock AS MATERIALIZED (
 {latest},
 parts AS MATERIALIZED (
     SELECT *
-    FROM unnest($3::text[], $13::text[], $11::bigint[], $14::bigint[])
+    FROM ROWS FROM (unnest($3::text[]), unnest($13::text[]), {numbers:11}, {numbers:14})
         WITH ORDINALITY AS parts (queue_name, key, share, total, place)
 ),
 candidates AS MATERIALIZED (

@@ -1,5 +1,5 @@
--- Moving what is due and ending what is overdue. $1 is the application and $2 the instant at which
--- all statements of one sweep look.
+-- Moving what is due and ending what is overdue. $1 is the application and $2 the instant of the
+-- sweep.
 
 -- fragment: ends_at
 -- When others may end a workflow whose deadline passes: the process that runs it does so exactly,
@@ -74,6 +74,7 @@ RETURNING w.queue_name;
 )
 
 -- name: next_sweep
--- When there is something to do again. What is due already and was left is locked by somebody.
+-- When there is something to do again, after $2. What was due and nevertheless left is locked by
+-- somebody: a heartbeat will name it.
 WITH swept AS MATERIALIZED (SELECT $2::bigint AS ms)
 SELECT {next_sweep_at:1} AS next_at;

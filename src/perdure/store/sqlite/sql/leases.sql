@@ -54,7 +54,7 @@ WHERE EXISTS (
     SELECT 1 FROM workflow_status w WHERE w.queue_name = q.value AND {claimable}
 );
 
--- name: serving_processes
+-- name: processes
 -- The processes of an application whose lease stands and has not run out.
 SELECT executor_id, serves FROM perdure_leases
 WHERE application_name = :application AND taken_at IS NULL AND expires_at > :now

@@ -1,5 +1,5 @@
--- Registered queues, and what is in them. Parameters of what is written are numbered, the others
--- named.
+-- Registered queues and what is in them. Parameters of statements that write are numbered, those of
+-- the others have names.
 
 -- fragment: queue_rows
 -- Queues with what of them only our own table has.
@@ -13,10 +13,14 @@ LEFT JOIN perdure_queue_settings s ON s.queue_name = q.name
 WHERE q.application_name = :application OR q.application_name IS NULL
 ORDER BY q.name;
 
--- name: standing_queue
+-- name: queue
 -- The queue of a name, of whatever application.
 {queue_rows}
 WHERE q.name = :name;
+
+-- name: is_latest_version
+-- Whether :version is the latest registered of this application or of none, or there is none.
+SELECT COALESCE({latest_registered} = :version, TRUE) AS is_latest;
 
 -- name: upsert_queue
 -- Stores a queue ?2 of the limits ?3 to ?13; one that no application owns becomes that of ?14.
@@ -30,7 +34,8 @@ SET ({limit_columns}) = (?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13),
 
 -- name: adopt_queue
 -- Makes a queue that no application owns one of an application.
-UPDATE queues SET application_name = ?2 WHERE name = ?1 AND application_name IS NULL;
+UPDATE queues SET application_name = ?2, updated_at = ?3
+WHERE name = ?1 AND application_name IS NULL;
 
 -- name: upsert_queue_settings
 -- Stores what the shared table has no column for.
@@ -55,7 +60,7 @@ DELETE FROM queues WHERE name = ?1;
 -- Forgets what only our own table has of it.
 DELETE FROM perdure_queue_settings WHERE queue_name = ?1;
 
--- name: queue_depth
+-- name: queue_depths
 -- How many workflows of a queue wait, run, and ended after :since.
 SELECT
     :name AS name,

@@ -16,28 +16,19 @@ WHERE w.workflow_uuid IS NULL
 -- One workflow.
 SELECT {workflow_columns:w} FROM workflow_status w WHERE w.workflow_uuid = :id;
 
--- fragment: executors
--- By whom PENDING workflows are run, the largest number first; a condition may follow.
-SELECT IFNULL(w.executor_id, '') AS executor_id, count(*) AS pending FROM workflow_status w
+-- name: running_by_executor
+-- Which executors run how many workflows of a queue, or of the :partition of it if that is given; the
+-- largest number first.
+SELECT IFNULL(w.executor_id, '') AS executor_id, count(*) AS running FROM workflow_status w
 WHERE w.queue_name = :queue
     AND w.status = 'PENDING'
     AND w.status IN ('ENQUEUED', 'PENDING')
+    AND (:partition IS NULL OR w.queue_partition_key = :partition)
     AND {application_scope}
+GROUP BY IFNULL(w.executor_id, '')
+ORDER BY running DESC, 1;
 
--- name: executors_of_queue
--- By whom the workflows of a queue are run.
-{executors}
-GROUP BY w.executor_id
-ORDER BY pending DESC, w.executor_id;
-
--- name: executors_of_partition
--- By whom those of one partition are run.
-{executors}
-    AND w.queue_partition_key = :partition
-GROUP BY w.executor_id
-ORDER BY pending DESC, w.executor_id;
-
--- name: workflows_ahead
+-- name: ahead_in_queue
 -- How many workflows of a queue come before one that would be claimed in its place, :most at most.
 SELECT count(*) AS ahead FROM (
     SELECT 1 FROM workflow_status w

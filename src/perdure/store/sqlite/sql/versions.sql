@@ -17,7 +17,3 @@ SELECT application_name FROM application_versions WHERE version_name = :version;
 SELECT v.version_name FROM application_versions v
 WHERE v.application_name = :application OR v.application_name IS NULL
 ORDER BY v.version_timestamp DESC, v.rowid DESC;
-
--- name: latest_version
--- The latest of them.
-SELECT {latest_registered} AS version_name;

@@ -14,6 +14,7 @@ from perdure.engine.scopes import (
     ScopeCall,
     bounded,
     refuse_branches,
+    spend,
 )
 from perdure.errors import ControlSignal, InvalidArgument, PerdureError
 from perdure.logic.durations import Duration, seconds_of, to_ms
@@ -82,6 +83,8 @@ class GatherCall(ScopeCall[list[T]]):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            for branch in self.branches:
+                spend(branch)
         return self._results([task.result() for task in tasks if not task.cancelled()])
 
     @property
@@ -220,6 +223,8 @@ class SelectCall(ScopeCall[Selected[T]]):
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            for branch in self.branches:
+                spend(branch)
         if ended.is_signal:
             ended.result()
         return self.conclude(first, ended)

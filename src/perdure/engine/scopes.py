@@ -530,11 +530,11 @@ class _Race:
         limb = self.limbs[index]
         if limb is None or limb.task is None:
             raise AssertionError("a branch that never began cannot have ended")
-        limb.ended = ended = limb.task.result()
-        error = ended.error
-        run = self._run
-        if ended.is_signal or (error is not None and error in (run.signal, run.fault)):
-            self.abort = self.abort or error
+        task, run = limb.task, self._run
+        ended = Ended(error=asyncio.CancelledError()) if task.cancelled() else task.result()
+        limb.ended = ended
+        if ended.error is not None and self.abort is None:
+            self.abort = run.signal or run.fault or (ended.error if ended.is_signal else None)
         return ended
 
     def ended(self, index: int) -> Ended:
@@ -565,9 +565,9 @@ class _Race:
             if limb.task is not None:
                 run.dropped.discard(limb.task)
         for index, begun in enumerate(self.limbs):
-            if begun is None:
+            if begun is None or (begun.task is not None and begun.task.cancelled()):
                 spend(self._scope.branches[index])
-            elif begun.place is not None:
+            if begun is not None and begun.place is not None:
                 begun.place.is_over = True
                 run.branches.discard(begun.place)
         for series in self._series:

@@ -12,7 +12,7 @@ from perdure.model.wire import SCHEMA_VERSION
 OLDEST_CONVERGED = 123
 """The oldest shared version we bring up to date, and can run on as it is."""
 
-OWN_VERSION = 2
+OWN_VERSION = 3
 
 BOOKKEEPING = "dbos_migrations"
 

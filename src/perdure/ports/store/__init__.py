@@ -9,13 +9,16 @@ engine's business, never a store's. Every statement has a deadline.
 from typing import Protocol
 
 from perdure.ports.store.claims import ClaimStore
+from perdure.ports.store.events import EventStore
 from perdure.ports.store.hints import HintStore
 from perdure.ports.store.leases import LeaseStore
 from perdure.ports.store.lifecycle import StoreLifecycle
+from perdure.ports.store.messages import MessageStore
 from perdure.ports.store.queues import QueueStore
 from perdure.ports.store.reads import ReadStore
 from perdure.ports.store.runs import RunStore
 from perdure.ports.store.steps import StepStore
+from perdure.ports.store.streams import StreamStore
 from perdure.ports.store.versions import VersionStore
 
 
@@ -25,6 +28,9 @@ class Store(
     ClaimStore,
     QueueStore,
     StepStore,
+    MessageStore,
+    EventStore,
+    StreamStore,
     LeaseStore,
     HintStore,
     ReadStore,
@@ -36,13 +42,16 @@ class Store(
 
 __all__ = [
     "ClaimStore",
+    "EventStore",
     "HintStore",
     "LeaseStore",
+    "MessageStore",
     "QueueStore",
     "ReadStore",
     "RunStore",
     "StepStore",
     "Store",
     "StoreLifecycle",
+    "StreamStore",
     "VersionStore",
 ]

@@ -3,8 +3,17 @@
 from collections.abc import Sequence
 from typing import Final, Protocol
 
+from perdure.model.talk import Key
+
 EVERYTHING: Final = "*"
 """The hint that anything may have happened."""
+
+
+MESSAGE: Final = "m"
+EVENT: Final = "e"
+STREAM: Final = "s"
+"""How hints begin that come from the channels all SDKs share; what follows is their payload, a
+workflow id and a topic or key with `::` between. Ids may hold that too: compare, do not split."""
 
 
 class HintStore(Protocol):
@@ -15,5 +24,13 @@ class HintStore(Protocol):
 
         A hint that is too long to be sent is replaced by `EVERYTHING`. Where the store cannot reach
         others (`Capabilities.listen` false) nothing happens.
+        """
+        ...
+
+    async def announce_talk(self, events: Sequence[Key], streams: Sequence[Key]) -> None:
+        """Tell every process of every SDK that these events and streams have new values.
+
+        On the channels they all share, after the values were committed. Messages announce
+        themselves: a trigger of the shared schema does it.
         """
         ...

@@ -34,7 +34,8 @@ class HeartbeatLink(Protocol):
         ...
 
     def listen(self, callback: Callable[[str], None]) -> None:
-        """Have `callback` called, in this link's loop, with every hint that is announced.
+        """Have `callback` called, in this link's loop, with every hint that is announced, and with
+        those of the channels all SDKs share, which begin with `MESSAGE`, `EVENT` or `STREAM`.
 
         Said before `open`. A link that cannot listen never calls; hints sent while it was not
         connected are lost, so whoever opened it looks at everything once.

@@ -5,6 +5,7 @@ from typing import Protocol
 
 from perdure.model.answer import Answer
 from perdure.model.ids import WorkflowId
+from perdure.model.talk import Closing
 from perdure.model.workflow import Checkpoint, StepRow
 
 
@@ -22,6 +23,16 @@ class StepStore(Protocol):
         *conflict*: it holds another record, shown in `standing`; *busy*: the run's row is locked
         by someone; *lost*: the run is not PENDING under this owner, or gone.
         A value the database cannot store raises `DatabaseRejected` with nothing written.
+        """
+        ...
+
+    async def close(self, items: Sequence[Closing]) -> list[Answer[StepRow]]:
+        """Record verdicts of scopes, each fenced on its run and answered like `record`.
+
+        In one transaction per call: the step rows of `put_back` are deleted and what they consumed
+        is unconsumed again; the open rows and the verdict are inserted. With `voids` a row of the
+        same name under the verdict's id is overwritten, unless it bears the item's own completion
+        stamp (*mine*). Nothing of an item is written unless all of it is.
         """
         ...
 

@@ -97,8 +97,8 @@ class Closing(NamedTuple):
     """The verdict of a scope, and what goes with it.
 
     `openings` are open rows that are not written yet. `voids`: the verdict that stands there rests
-    on records that were cut away, and is overwritten. `put_back` are steps that took a message which
-    no code has seen: they are forgotten, and their messages can be received again.
+    on records that were cut away, and is overwritten. `put_back` are steps that took a message
+    which no code has seen: they are forgotten, and their messages can be received again.
     """
 
     checkpoint: Checkpoint

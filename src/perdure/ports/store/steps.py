@@ -26,7 +26,7 @@ class StepStore(Protocol):
         """
         ...
 
-    async def close(self, items: Sequence[Closing]) -> list[Answer[StepRow]]:
+    async def close_scopes(self, items: Sequence[Closing]) -> list[Answer[StepRow]]:
         """Record verdicts of scopes, each fenced on its run and answered like `record`.
 
         In one transaction per call: the step rows of `put_back` are deleted and what they consumed

@@ -5,11 +5,14 @@ from perdure.api.client import Client
 from perdure.api.concurrency import Selected, gather, map, select, timeout  # noqa: A004 - the field's name
 from perdure.api.engine import Engine
 from perdure.api.enqueue import Submission
+from perdure.api.events import get_event, get_events, set_event
 from perdure.api.handle import WorkflowHandle
 from perdure.api.logs import ContextFilter
+from perdure.api.messaging import Message, recv, send, send_bulk
 from perdure.api.placement import DedupPolicy
 from perdure.api.queue import Queue, RateLimit
 from perdure.api.step import run_step, step
+from perdure.api.streams import close_stream, read_stream, write_stream
 from perdure.api.timers import sleep
 from perdure.api.workflow import workflow
 from perdure.engine.context import CancellationToken, current
@@ -26,7 +29,9 @@ from perdure.errors import (
     SerializationError,
     StepRetriesExhausted,
     StepTimeout,
+    StreamTimeout,
     UnexpectedStep,
+    UnknownDestination,
     UnknownQueue,
     UnknownVersion,
     UsageError,
@@ -54,6 +59,7 @@ __all__ = [
     "Explanation",
     "IdPolicy",
     "InvalidArgument",
+    "Message",
     "OnConflict",
     "PerdureError",
     "Queue",
@@ -68,8 +74,10 @@ __all__ = [
     "StepRetriesExhausted",
     "StepRow",
     "StepTimeout",
+    "StreamTimeout",
     "Submission",
     "UnexpectedStep",
+    "UnknownDestination",
     "UnknownQueue",
     "UnknownVersion",
     "UsageError",
@@ -79,13 +87,22 @@ __all__ = [
     "WorkflowNotFound",
     "WorkflowRow",
     "WorkflowState",
+    "close_stream",
     "current",
     "gather",
+    "get_event",
+    "get_events",
     "map",
+    "read_stream",
+    "recv",
     "run_step",
     "select",
+    "send",
+    "send_bulk",
+    "set_event",
     "sleep",
     "step",
     "timeout",
     "workflow",
+    "write_stream",
 ]

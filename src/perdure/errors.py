@@ -26,6 +26,8 @@ PerdureError
 │   ├── WorkflowIdInUse           id_policy=REJECT and the id exists
 │   ├── ConflictingWorkflow       the id belongs to another function
 │   ├── QueueDeduplicated         another live workflow holds the deduplication id
+│   ├── UnknownDestination        a message to a workflow that does not exist
+│   ├── StreamTimeout             no value came to a stream in time
 │   ├── AwaitedWorkflowCancelled  the workflow waited for was cancelled
 │   ├── RecoveryLimitExceeded     the workflow waited for is dead-lettered
 │   ├── WaitInterrupted           the engine stopped while the workflow was waited for
@@ -242,6 +244,27 @@ class QueueDeduplicated(WorkflowError):
         self.queue = queue
         self.dedup_id = dedup_id
         self.holder = holder
+
+
+class UnknownDestination(WorkflowError):
+    """A message names a workflow that does not exist; nothing of what was sent with it was sent."""
+
+    def __init__(self, workflow_id: str) -> None:
+        super().__init__(
+            workflow_id, f"no workflow has the id {workflow_id!r}, so that nothing was sent"
+        )
+
+
+class StreamTimeout(WorkflowError):
+    """No value came to a stream within the reader's timeout, in seconds."""
+
+    def __init__(self, workflow_id: str, key: str, timeout: float) -> None:
+        super().__init__(
+            workflow_id,
+            f"stream {key!r} of workflow {workflow_id!r}: no value came within {timeout:g} s",
+        )
+        self.key = key
+        self.timeout = timeout
 
 
 class AwaitedWorkflowCancelled(WorkflowError):

@@ -56,6 +56,18 @@ class RunningEngines:
             )
         return found[0]
 
+    def only_one(self, what: str) -> Kernel:
+        """The only running engine; raises if there is none or there are several."""
+        with self._lock:
+            kernels = [kernel for kernel in self._kernels if not kernel.loop.is_closed()]
+        if len(kernels) > 1:
+            raise AmbiguousEngine(
+                f"{len(kernels)} engines are running; call {what} on one of them: engine.{what}(…)"
+            )
+        if not kernels:
+            raise NotRunning(f"{what} needs a running engine; use `async with Engine(...)`")
+        return kernels[0]
+
 
 RUNNING = RunningEngines()
 

@@ -79,7 +79,7 @@ class Branch:
 class StepScope:
     """One attempt of a step; durable calls inside it are plain."""
 
-    __slots__ = ("_token", "attempt", "max_attempts", "run", "step_id")
+    __slots__ = ("_appends", "_token", "attempt", "max_attempts", "run", "step_id")
 
     def __init__(self, run: "Run", step_id: StepId, attempt: int, max_attempts: int) -> None:
         self.run = run
@@ -87,6 +87,12 @@ class StepScope:
         self.attempt = attempt
         self.max_attempts = max_attempts
         self._token: CancellationToken | None = None
+        self._appends = 0
+
+    def count_append(self) -> int:
+        """Which append to a stream this is in the attempt, from 0."""
+        self._appends += 1
+        return self._appends - 1
 
     @property
     def token(self) -> CancellationToken:
@@ -125,14 +131,18 @@ class Track:
     """What one branch of a scope records, which every scope around it has to know.
 
     `highest` is the highest id recorded in it. `untold` are the steps that took a message which no
-    code has seen yet. A `sealed` one is replayed to its end: it records nothing new.
+    code has seen yet: those of a *leaf*, a pending call, are seen when its scope ends. A *sealed*
+    one is replayed to its end: it records nothing new.
     """
 
-    __slots__ = ("highest", "is_sealed", "outer", "scope", "untold")
+    __slots__ = ("highest", "is_leaf", "is_sealed", "outer", "scope", "untold")
 
-    def __init__(self, scope: Opens, outer: "Track | None", *, is_sealed: bool = False) -> None:
+    def __init__(
+        self, scope: Opens, outer: "Track | None", *, is_leaf: bool, is_sealed: bool
+    ) -> None:
         self.scope = scope
         self.outer = outer
+        self.is_leaf = is_leaf
         self.highest: int | None = None
         self.is_sealed = is_sealed
         self.untold: set[StepId] = set()

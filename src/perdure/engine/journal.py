@@ -5,11 +5,11 @@ a `DurableCall` that says how it performs, replays, and what it means where noth
 """
 
 import asyncio
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from perdure.engine.committer import Entry, Lane, Retry
-from perdure.engine.context import PLACE, TRACK, Branch, Opens, describe
+from perdure.engine.context import PLACE, TRACK, Branch, Opens, Track, describe
 from perdure.engine.run import Run
 from perdure.errors import (
     BuiltElsewhere,
@@ -29,6 +29,8 @@ from perdure.model.workflow import Checkpoint, Fence, StepRow, Together
 from perdure.ports.store import Store
 
 T_co = TypeVar("T_co", covariant=True)
+Item = TypeVar("Item")
+S = TypeVar("S")
 
 
 class Journal:
@@ -78,6 +80,47 @@ class Journal:
         if standing is None or standing.name != checkpoint.name:
             raise run.disagree(checkpoint.step_id, checkpoint.name, standing)
         return standing
+
+    async def submit(
+        self,
+        run: Run,
+        lane: Lane[Item, Answer[S]],
+        item: Item,
+        step_id: StepId,
+        late: Callable[[Answer[S]], None] | None = None,
+    ) -> Answer[S]:
+        """The answer to a write of the run that is more than a step row; raises if the run is lost.
+
+        `late` is told the answer if the caller was cancelled after the write was sent.
+        """
+        track = TRACK.get()
+        if track is not None:
+            await self._open_scopes(run, track)
+        if lane.is_full:
+            await lane.room()
+        entry = lane.submit(item)
+        try:
+            answer = await entry.future
+        except asyncio.CancelledError:
+            if entry.is_out:
+                entry.then = late
+            await_later(run, entry)
+            raise
+        except Exception as error:
+            raise refused(run, error) from error
+        if answer.kind is AnswerKind.LOST:
+            await self.lose(run)
+        if track is not None:
+            track.note(step_id)
+        return answer
+
+    async def _open_scopes(self, run: Run, track: Track) -> None:
+        """Write the open rows that are due before what is written elsewhere."""
+        openings = track.openings()
+        if openings:
+            *before, (_, last) = openings
+            item = Together(last, tuple(row for _, row in before)) if before else last
+            await self._write(run, item, [scope for scope, _ in openings])
 
     async def _write(
         self, run: Run, item: Checkpoint | Together, opened: Sequence[Opens] = ()

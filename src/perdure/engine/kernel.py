@@ -21,6 +21,7 @@ from perdure.engine.run import Run
 from perdure.engine.runner import Ends, Runner
 from perdure.engine.services import Service, Tasks
 from perdure.engine.sweeper import OwnershipPoll, SelfCheck, Takeovers
+from perdure.engine.talk import Talk
 from perdure.engine.time import DatabaseTime
 from perdure.engine.waiter import Waiter
 from perdure.engine.watchman import Watchman
@@ -50,6 +51,7 @@ from perdure.model.workflow import (
 from perdure.ports.clock import Clock
 from perdure.ports.ids import Ids
 from perdure.ports.store import Store
+from perdure.ports.store.hints import TALK
 
 log = logging.getLogger("perdure")
 
@@ -108,6 +110,7 @@ class Kernel:
             Lane("releases", store.release, retry, max_batch=batch),
         )
         self.journal = Journal(store, self._steps, retry)
+        self.talk = Talk(tasks, store, retry)
         self.waiter = Waiter(
             tasks, store, retry, lambda workflow_id: workflow_id in self.runner.runs
         )
@@ -134,6 +137,8 @@ class Kernel:
             self._heartbeat,
             self._takeovers,
             *self._build_watches(),
+            self.talk.signals,
+            self.talk.announcements,
             self._hints,
             self._due,
             self._dispatcher,
@@ -296,7 +301,8 @@ class Kernel:
                 run.stop(WorkflowCancelled(workflow_id))
 
     def _lanes(self) -> tuple[OpenClose, ...]:
-        return self._starts, self._steps, self._ends.finishes, self._ends.releases
+        ends = self._ends
+        return self._starts, self._steps, ends.finishes, ends.releases, *self.talk.lanes
 
     async def _write_steps(self, items: Sequence[Checkpoint | Together]) -> list[Answer[StepRow]]:
         """Rows that belong together are one item: the first that was not written speaks for it."""
@@ -331,6 +337,7 @@ class Kernel:
         self.identity.adopt(lease.executor_id)
         # Hints may have been missed.
         self._dispatcher.look_everywhere()
+        self.talk.signals.hear_all()
 
     def on_lease_lost(self, lease: NewLease) -> None:
         """This boot was taken for dead: its runs go on elsewhere, new ones wait for a new boot."""
@@ -357,6 +364,9 @@ class Kernel:
 
     def on_hint(self, text: str) -> None:
         """Another process announced something."""
+        if text.startswith(TALK):
+            self.talk.signals.hear(text)
+            return
         hint = self._hints.read(text)
         if hint is None or self.stopping:
             return
@@ -368,6 +378,7 @@ class Kernel:
             self._dispatcher.wanted(hint.queue)
         else:
             self._dispatcher.look_everywhere()
+            self.talk.signals.hear_all()
 
 
 _LAST_WORDS_S = 5.0

@@ -29,7 +29,9 @@ from perdure.errors import (
 from perdure.logic.endings import ends_process
 from perdure.logic.numbering import Numbering
 from perdure.logic.scopes import BY_TIME, CLOSE, Opening, Verdict, decoded, encoded
+from perdure.model.answer import AnswerKind
 from perdure.model.ids import StepId
+from perdure.model.talk import Closing
 from perdure.model.wire import PORTABLE_JSON
 from perdure.model.workflow import Checkpoint, StepRow
 
@@ -355,6 +357,10 @@ class ScopeCall(PendingCall[T_co]):
             raise race.abort
         limbs = [limb for limb in race.limbs if limb is not None]
         if decided is None:
+            outer = TRACK.get()
+            if outer is None or not outer.is_leaf:
+                for limb in limbs:
+                    limb.track.told(*tuple(limb.track.untold))
             return self.collect(limbs)
         if self.close_id is not None:
             await self._close(run, race, decided, numbering)
@@ -371,11 +377,19 @@ class ScopeCall(PendingCall[T_co]):
                 untold |= limb.track.untold
         opening = self.opening()
         openings = () if opening is None else (opening,)
-        await run.kernel.journal.record(run, row, openings)
-        if winner is not None:
-            winner.track.told(*winner.track.untold)
+        if self._voids or untold:
+            item = Closing(row, openings, self._voids, tuple(sorted(untold)))
+            lane = run.kernel.talk.closings
+            answer = await run.kernel.journal.submit(run, lane, item, row.step_id)
+            if answer.kind is AnswerKind.CONFLICT:
+                raise run.disagree(row.step_id, row.name, answer.standing)
+        else:
+            await run.kernel.journal.record(run, row, openings)
+        outer = TRACK.get()
+        if winner is not None and (outer is None or not outer.is_leaf):
+            winner.track.told(*tuple(winner.track.untold))
         for limb in race.limbs:
-            if limb is not None:
+            if limb is not None and limb is not winner:
                 limb.track.told(*untold)
 
     # Again
@@ -471,7 +485,12 @@ class _Race:
     def start(self, index: int) -> None:
         """Begin to drive a branch."""
         branch, numbering = self._scope.branches[index], self._series[index]
-        track = Track(self._scope, self._outer, is_sealed=self._is_sealed)
+        track = Track(
+            self._scope,
+            self._outer,
+            is_leaf=isinstance(branch, PendingCall),
+            is_sealed=self._is_sealed,
+        )
         place = None
         if numbering is not None and not isinstance(branch, ScopeCall):
             place = Branch(self._run, numbering, None)

@@ -9,9 +9,10 @@ EVERYTHING: Final = "*"
 """The hint that anything may have happened."""
 
 
-MESSAGE: Final = "m"
-EVENT: Final = "e"
-STREAM: Final = "s"
+TALK: Final = ">"
+MESSAGE: Final = ">m"
+EVENT: Final = ">e"
+STREAM: Final = ">s"
 """How hints begin that come from the channels all SDKs share; what follows is their payload, a
 workflow id and a topic or key with `::` between. Ids may hold that too: compare, do not split."""
 

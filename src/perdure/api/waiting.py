@@ -1,0 +1,132 @@
+"""What the calls that wait for something said have in common: their time limit and their place."""
+
+import asyncio
+from typing import ClassVar, NamedTuple, TypeVar
+
+import msgspec
+
+from perdure.api.running import RUNNING, check_loop
+from perdure.engine.context import PLACE, Branch, StepScope
+from perdure.engine.journal import DurableCall
+from perdure.engine.kernel import Kernel
+from perdure.engine.run import Run
+from perdure.engine.signals import Subscription
+from perdure.errors import NotRunning, PerdureError, WrongPlace
+from perdure.logic.durations import Duration, seconds_of, to_ms
+from perdure.model.ids import StepId
+from perdure.model.wire import PORTABLE_JSON, SLEEP
+from perdure.model.workflow import Checkpoint, StepRow
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Limit(NamedTuple):
+    """Until when a call waits; `row` is the record of it that is not written yet."""
+
+    until_ms: float | None
+    row: Checkpoint | None
+
+    def left_s(self, kernel: Kernel) -> float | None:
+        """Seconds that are left, not below 0; None for ever."""
+        if self.until_ms is None:
+            return None
+        return max(kernel.time.seconds_until(self.until_ms), 0.0)
+
+
+class TimedCall(DurableCall[T_co]):
+    """A call that waits, with a second id for its time limit.
+
+    The limit's row is that of a sleep whose end is the instant, so that a restart waits no longer.
+    """
+
+    __slots__ = ("_limit_id", "_timeout_s")
+
+    waits: ClassVar[bool] = True
+
+    def __init__(
+        self, name: str, limit: Duration | None, refusal: PerdureError | None = None
+    ) -> None:
+        timeout_s: float | None = None
+        if refusal is None and limit is not None:
+            try:
+                timeout_s = seconds_of(limit, "timeout")
+            except PerdureError as error:
+                refusal = error
+        super().__init__(name, refusal)
+        self._timeout_s = timeout_s
+        self._limit_id: StepId | None = None
+        place = self._place
+        if self.step_id is not None and type(place) is Branch:
+            self._limit_id = place.numbering.take()
+
+    def limit(self, run: Run) -> Limit:
+        """The instant that was recorded, else one from now on and the row to record."""
+        if self._timeout_s is None or self._limit_id is None:
+            return Limit(None, None)
+        row = run.recorded(self._limit_id, SLEEP)
+        if row is not None:
+            return Limit(self._recorded_ms(run, row), None)
+        now_ms = run.kernel.time.now_ms()
+        until_ms = now_ms + to_ms(self._timeout_s)
+        checkpoint = Checkpoint(
+            run.workflow_id,
+            run.owner,
+            self._limit_id,
+            SLEEP,
+            msgspec.json.encode(until_ms / 1000).decode(),
+            None,
+            None,
+            now_ms,
+            now_ms,
+            PORTABLE_JSON,
+        )
+        return Limit(until_ms, checkpoint)
+
+    def _recorded_ms(self, run: Run, row: StepRow) -> float:
+        try:
+            return msgspec.json.decode(row.output or "", type=float) * 1000
+        except msgspec.MsgspecError as error:
+            raise run.disagree(row.step_id, SLEEP, row) from error
+
+
+async def heard(kernel: Kernel, ear: Subscription, left_s: float | None) -> None:
+    """Wait until there is reason to look again, at most that many seconds."""
+    if left_s is None:
+        await ear.wait()
+        return
+    waits = [
+        asyncio.ensure_future(kernel.clock.sleep(left_s)),
+        asyncio.ensure_future(ear.wait()),
+    ]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+def body_only(what: str) -> PerdureError | None:
+    """Why a call that only a workflow's body can make is refused here."""
+    place = PLACE.get()
+    if type(place) is Branch:
+        return None
+    if type(place) is StepScope:
+        return WrongPlace(f"{what} has no meaning inside a step; call it in the workflow's body")
+    return NotRunning(f"{what} was called outside a workflow; it belongs to a workflow's body")
+
+
+def kernel_here(what: str, chosen: Kernel | None = None) -> Kernel:
+    """The engine a call belongs to: its run's, the one it was made on, or the only one."""
+    place = PLACE.get()
+    if place is not None:
+        kernel = place.run.kernel
+        if chosen is not None and chosen is not kernel and type(place) is Branch:
+            raise WrongPlace(
+                f"{what} was called on another engine inside a workflow; the history of a workflow "
+                "lives in one database: do it in a step"
+            )
+        kernel = chosen or kernel
+    else:
+        kernel = chosen or RUNNING.only_one(what)
+    check_loop(kernel)
+    return kernel

@@ -1,0 +1,88 @@
+"""The lanes of what workflows say, and who hears it."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+from perdure.engine.committer import Lane, OpenClose, Retry
+from perdure.engine.services import Loop, Tasks
+from perdure.engine.signals import Signals
+from perdure.errors import DatabaseError
+from perdure.model.answer import Answer
+from perdure.model.ids import WorkflowId
+from perdure.model.talk import Appending, Closing, Key, NewEvent, Receiving, Sending
+from perdure.model.workflow import StepRow
+from perdure.ports.store import Store
+from perdure.ports.store.hints import EVENT, STREAM
+
+PAUSE_S = 0.005
+"""What is said within this time of another announcement goes out with it."""
+
+
+class Talk:
+    """Messages, events and streams of one engine."""
+
+    def __init__(self, tasks: Tasks, store: Store, retry: Retry) -> None:
+        batch = store.capabilities.max_batch
+        self.sends: Lane[Sending, Answer[StepRow | frozenset[WorkflowId]]] = Lane(
+            "messages", store.send, retry, max_batch=batch
+        )
+        self.receives: Lane[Receiving, Answer[StepRow]] = Lane(
+            "received messages", store.receive, retry, max_batch=batch
+        )
+        self.events: Lane[NewEvent, Answer[StepRow]] = Lane(
+            "events", store.publish, retry, max_batch=batch
+        )
+        self.appends: Lane[Appending, Answer[StepRow]] = Lane(
+            "stream values", store.append, retry, max_batch=batch
+        )
+        self.closings: Lane[Closing, Answer[StepRow]] = Lane(
+            "verdicts", store.close_scopes, retry, max_batch=batch
+        )
+        self.signals = Signals(tasks, store, retry)
+        self.announcements = Announcements(tasks, store, self.signals)
+
+    @property
+    def lanes(self) -> tuple[OpenClose, ...]:
+        """Every lane, to open and close."""
+        return self.sends, self.receives, self.events, self.appends, self.closings
+
+
+class Announcements(Loop):
+    """Tells who waits for events and streams, here at once and elsewhere soon after the commit."""
+
+    def __init__(self, tasks: Tasks, store: Store, signals: Signals) -> None:
+        super().__init__(tasks, "announcements")
+        self._store = store
+        self._signals = signals
+        self._events: dict[Key, None] = {}
+        self._streams: dict[Key, None] = {}
+
+    def event(self, key: Key) -> None:
+        """An event was published."""
+        self._signals.hear(f"{EVENT}{key.workflow_id}::{key.key}")
+        self._later(self._events, key)
+
+    def stream(self, key: Key) -> None:
+        """A stream has one more value."""
+        self._signals.hear(f"{STREAM}{key.workflow_id}::{key.key}")
+        self._later(self._streams, key)
+
+    def _later(self, waiting: dict[Key, None], key: Key) -> None:
+        if self._store.capabilities.listen:
+            waiting[key] = None
+            self.wake()
+
+    async def turn(self) -> float | None:
+        """Send what was said; what cannot be sent is found by the polls of those who wait."""
+        events, streams = self._take()
+        if events or streams:
+            with suppress(DatabaseError):
+                await self._store.announce_talk(events, streams)
+            await asyncio.sleep(PAUSE_S)
+        return None
+
+    def _take(self) -> tuple[Sequence[Key], Sequence[Key]]:
+        events, streams = list(self._events), list(self._streams)
+        self._events, self._streams = {}, {}
+        return events, streams

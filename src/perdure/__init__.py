@@ -7,6 +7,7 @@ from perdure.api.engine import Engine
 from perdure.api.enqueue import Submission
 from perdure.api.events import get_event, get_events, set_event
 from perdure.api.handle import WorkflowHandle
+from perdure.api.joining import join, select_workflow
 from perdure.api.logs import ContextFilter
 from perdure.api.messaging import Message, recv, send, send_bulk
 from perdure.api.placement import DedupPolicy
@@ -92,11 +93,13 @@ __all__ = [
     "gather",
     "get_event",
     "get_events",
+    "join",
     "map",
     "read_stream",
     "recv",
     "run_step",
     "select",
+    "select_workflow",
     "send",
     "send_bulk",
     "set_event",

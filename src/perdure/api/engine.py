@@ -11,6 +11,7 @@ from perdure.api.call_options import EnqueueOptions, checked_id
 from perdure.api.enqueue import Submission, enqueue, enqueue_many
 from perdure.api.handle import Target, WorkflowHandle
 from perdure.api.management import Workflows
+from perdure.api.messaging import Message, SendCall
 from perdure.api.queue import Queue
 from perdure.api.queues import Operator, Queues
 from perdure.api.running import RUNNING
@@ -27,6 +28,7 @@ from perdure.errors import ConfigurationError, NotRunning, RegistrationError, Wr
 from perdure.logic.durations import Duration, seconds_of
 from perdure.logic.liveness import Rhythm
 from perdure.model.ids import ExecutorId
+from perdure.model.wire import SEND, SEND_BULK
 from perdure.ports.clock import Clock
 from perdure.ports.ids import Ids
 from perdure.ports.store import Store
@@ -182,6 +184,23 @@ class Engine:
         else:
             codec = kernel.registry.codecs(kernel.registry.require(workflow.definition)).result
         return WorkflowHandle(Target(kernel, checked_id(workflow_id), codec, must_exist=False))
+
+    def send(
+        self,
+        destination: str,
+        message: Any,
+        topic: str | None = None,
+        *,
+        idempotency_key: str | None = None,
+        to_forks: bool = False,
+    ) -> SendCall:
+        """Send a message to a workflow; see `perdure.send`."""
+        sent = [Message(destination, message, topic, idempotency_key)]
+        return SendCall(SEND, sent, to_forks=to_forks, kernel=self.kernel)
+
+    def send_bulk(self, messages: Iterable[Message], *, to_forks: bool = False) -> SendCall:
+        """Send several messages, all or none."""
+        return SendCall(SEND_BULK, list(messages), to_forks=to_forks, kernel=self.kernel)
 
     async def start(self) -> None:
         """Open the database and begin to work; does nothing on a running engine.

@@ -5,7 +5,10 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, Generic, NoReturn, TypeVar
 
+from perdure.api.events import GetEventCall, GetEventsCall
+from perdure.api.messaging import Message, SendCall
 from perdure.api.running import check_loop
+from perdure.api.streams import StreamReader
 from perdure.engine.context import PLACE, Branch
 from perdure.engine.journal import DurableCall
 from perdure.engine.kernel import Kernel
@@ -23,7 +26,7 @@ from perdure.errors import (
 from perdure.logic.durations import Duration, seconds_of
 from perdure.model.ids import WorkflowId
 from perdure.model.status import WorkflowState
-from perdure.model.wire import CANCEL_WORKFLOW, GET_RESULT, GET_STATUS, PORTABLE_JSON
+from perdure.model.wire import CANCEL_WORKFLOW, GET_RESULT, GET_STATUS, PORTABLE_JSON, SEND
 from perdure.model.workflow import Outcome, StepRow, WorkflowFilter, WorkflowRow
 from perdure.serialization import ValueCodec
 
@@ -276,6 +279,39 @@ class WorkflowHandle(Generic[R]):
     def cancel(self) -> CancelCall:
         """Cancel the workflow unless it has its outcome; it stops at its next durable call."""
         return CancelCall(self._target)
+
+    def send(
+        self,
+        message: Any,
+        topic: str | None = None,
+        *,
+        idempotency_key: str | None = None,
+        to_forks: bool = False,
+    ) -> SendCall:
+        """Send the workflow a message; see `perdure.send`."""
+        sent = [Message(self.workflow_id, message, topic, idempotency_key)]
+        return SendCall(SEND, sent, to_forks=to_forks, kernel=self._target.kernel)
+
+    def event(
+        self, key: str, *, timeout: Duration | None = None, into: Any = Any
+    ) -> GetEventCall[Any]:
+        """What the workflow published under a key; see `perdure.get_event`."""
+        return GetEventCall(self._target.kernel, self.workflow_id, key, timeout, into)
+
+    def events(self) -> GetEventsCall:
+        """Everything the workflow published, by key."""
+        return GetEventsCall(self._target.kernel, self.workflow_id)
+
+    def stream(
+        self,
+        key: str,
+        *,
+        offset: int = 0,
+        timeout: Duration | None = None,
+        into: Any = Any,
+    ) -> StreamReader[Any]:
+        """Follow a stream of the workflow; see `perdure.read_stream`."""
+        return StreamReader(self._target.kernel, self.workflow_id, key, offset, timeout, into)
 
     def __await__(self) -> Generator[Any, None, R]:
         return self.result().__await__()

@@ -1,7 +1,7 @@
 """Waiting for outcomes: one shared wait, never a poll per waiter."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from perdure.engine.committer import Retry
@@ -64,6 +64,28 @@ class Waiter(Loop):
             return await wait.future
         finally:
             self._forget(workflow_id, wait)
+
+    async def all(self, ids: Iterable[WorkflowId]) -> None:
+        """Wait until all of them are terminal."""
+        waits = [self._quietly(each) for each in dict.fromkeys(ids)]
+        await asyncio.gather(*waits)
+
+    async def first(self, ids: Iterable[WorkflowId]) -> WorkflowId:
+        """The first of them to be terminal; of several at the same moment the first named."""
+        waits = {each: asyncio.ensure_future(self._quietly(each)) for each in dict.fromkeys(ids)}
+        try:
+            await asyncio.wait(waits.values(), return_when=asyncio.FIRST_COMPLETED)
+            for each, wait in waits.items():
+                if wait.done():
+                    wait.result()
+                    return each
+        finally:
+            for wait in waits.values():
+                wait.cancel()
+        raise AssertionError("a wait for the first ended without one")
+
+    async def _quietly(self, workflow_id: WorkflowId) -> None:
+        await self.outcome(workflow_id, fail_if_missing=False, is_patient=True)
 
     def resolve(self, settlement: Settlement) -> None:
         """Tell everyone who waits for this workflow that it is terminal."""

@@ -10,7 +10,15 @@ from perdure.model.ids import BOOT_PREFIX, BootId, ExecutorId, OwnerToken, StepI
 from perdure.model.lease import NewLease, Serves
 from perdure.model.queue import Load, QueueLimits, QueueSettings
 from perdure.model.status import WorkflowState
-from perdure.model.wire import PORTABLE_JSON
+from perdure.model.talk import (
+    Appending,
+    Closing,
+    NewEvent,
+    NewMessage,
+    Receiving,
+    Sending,
+)
+from perdure.model.wire import NULL_TOPIC, PORTABLE_JSON
 from perdure.model.workflow import (
     Checkpoint,
     Claimant,
@@ -134,6 +142,74 @@ def checkpoint(run: NewWorkflow | Fence, step_id: int = 1, **fields: Any) -> Che
         "serialization": PORTABLE_JSON,
     }
     return Checkpoint(**{**values, **fields})
+
+
+def message(
+    destination: NewWorkflow | WorkflowId, text: str = '"hello"', **fields: Any
+) -> NewMessage:
+    """A message to that workflow, under an id no other has."""
+    to = destination.workflow_id if isinstance(destination, NewWorkflow) else destination
+    values: dict[str, Any] = {
+        "message_id": fresh("message"),
+        "destination": to,
+        "topic": NULL_TOPIC,
+        "message": text,
+        "serialization": PORTABLE_JSON,
+    }
+    return NewMessage(**{**values, **fields})
+
+
+def sending(*messages: NewMessage, caller: Checkpoint | None = None, **fields: Any) -> Sending:
+    """Those messages sent together."""
+    return Sending(messages, caller, **fields)
+
+
+def receiving(
+    run: NewWorkflow | Fence, step_id: int = 1, topic: str = NULL_TOPIC, **fields: Any
+) -> Receiving:
+    """An attempt of that run to receive."""
+    bare = {"name": "receive", "output": None, "serialization": None, **fields}
+    return Receiving(topic, checkpoint(run, step_id, **bare))
+
+
+def event(
+    run: NewWorkflow | Fence, step_id: int = 1, key: str = "key", value: str = "1", **fields: Any
+) -> NewEvent:
+    """A value that run publishes in a step."""
+    caller = checkpoint(run, step_id, **{"output": None, "serialization": None, **fields})
+    return NewEvent(key, value, PORTABLE_JSON, caller)
+
+
+def appending(
+    run: NewWorkflow | Fence, step_id: int = 1, key: str = "key", value: str = "1", **fields: Any
+) -> Appending:
+    """A value that run appends in its body."""
+    caller = checkpoint(run, step_id, **{"output": None, "serialization": None, **fields})
+    return Appending(
+        caller.workflow_id, caller.owner, caller.step_id, key, value, PORTABLE_JSON, caller
+    )
+
+
+def appending_inside(
+    run: NewWorkflow | Fence, step_id: int = 1, key: str = "key", value: str = "1"
+) -> Appending:
+    """A value that run appends inside a step, in an append of its own."""
+    outside = appending(run, step_id, key, value)
+    return outside._replace(caller=None, append_id=fresh("append"))
+
+
+def closing(
+    run: NewWorkflow | Fence,
+    step_id: int = 2,
+    openings: tuple[Checkpoint, ...] = (),
+    put_back: tuple[int, ...] = (),
+    *,
+    voids: bool = False,
+    **fields: Any,
+) -> Closing:
+    """A scope of that run closed under that step id."""
+    verdict = checkpoint(run, step_id, **{"name": "close", **fields})
+    return Closing(verdict, openings, voids, tuple(map(StepId, put_back)))
 
 
 def finish(

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Generic, TypeVar
 
-S = TypeVar("S")
+S_co = TypeVar("S_co", covariant=True)
 
 
 class AnswerKind(Enum):
@@ -30,11 +30,11 @@ class AnswerKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer(Generic[S]):
+class Answer(Generic[S_co]):
     """One row's answer; `standing` is the record found in its place, where there is one."""
 
     kind: AnswerKind
-    standing: S | None = None
+    standing: S_co | None = None
 
 
 WRITTEN: Final[Answer[Any]] = Answer(AnswerKind.WRITTEN)

@@ -13,7 +13,9 @@ from perdure.model.ids import BootId, ExecutorId, OwnerToken, StepId, WorkflowId
 from perdure.model.lease import LeaseSeen, LockState, ProcessSeen, Serves
 from perdure.model.queue import QueueDepth, QueueLimits, QueueRow, QueueSettings, Rate, Usage
 from perdure.model.status import WorkflowState
+from perdure.model.talk import EventRow, StreamRow
 from perdure.model.workflow import (
+    Checkpoint,
     ClaimedRun,
     Fence,
     Outcome,
@@ -121,6 +123,10 @@ QUEUE_COLUMNS: Final = ("name", *LIMIT_COLUMNS, "application_name", "created_at"
 SETTING_COLUMNS: Final = ("partitioned", "max_polling_interval_sec", "paused_at")
 """What of a queue only our own table has; all are NULL where it has no row."""
 
+EVENT_COLUMNS: Final = ("workflow_uuid", "key", "value", "serialization")
+
+STREAM_COLUMNS: Final = ("offset", "value", "serialization", "function_id")
+
 COLUMN_LISTS: Final = {
     "limit_columns": LIMIT_COLUMNS,
     "queue_columns": QUEUE_COLUMNS,
@@ -130,6 +136,8 @@ COLUMN_LISTS: Final = {
     "claimed_columns": CLAIMED_COLUMNS,
     "workflow_columns": WORKFLOW_COLUMNS,
     "step_columns": STEP_COLUMNS,
+    "event_columns": EVENT_COLUMNS,
+    "stream_columns": STREAM_COLUMNS,
 }
 
 
@@ -138,12 +146,16 @@ def workflow_key(row: Row) -> WorkflowKey:
     return WorkflowKey(row["name"] or "", row["class_name"] or "", row["config_name"] or "")
 
 
+def awaited_state(word: str) -> WorkflowState:
+    """The state for who waits for its end; one of a newer schema is none that we know to be one."""
+    return WorkflowState.__members__.get(word, WorkflowState.PENDING)
+
+
 def standing_workflow(row: Row) -> StandingWorkflow:
     """From STANDING_COLUMNS."""
     return StandingWorkflow(
         workflow_id=WorkflowId(row["workflow_uuid"]),
-        # A state of a newer schema is none that we know to be an end: who joins the row waits.
-        state=WorkflowState.__members__.get(row["status"], WorkflowState.PENDING),
+        state=awaited_state(row["status"]),
         key=workflow_key(row),
         queue_name=row["queue_name"],
         creator=_token(row["creator_xid"]),
@@ -232,6 +244,41 @@ def step_row(row: Row) -> StepRow:
         started_at_ms=row["started_at_epoch_ms"],
         completed_at_ms=row["completed_at_epoch_ms"],
         serialization=row["serialization"],
+    )
+
+
+def recorded_step(item: Checkpoint) -> StepRow:
+    """The row that a checkpoint becomes."""
+    return StepRow(
+        workflow_id=item.workflow_id,
+        step_id=item.step_id,
+        name=item.name,
+        output=item.output,
+        error=item.error,
+        child_workflow_id=item.child_workflow_id,
+        started_at_ms=item.started_at_ms,
+        completed_at_ms=item.completed_at_ms,
+        serialization=item.serialization,
+    )
+
+
+def event_row(row: Row) -> EventRow:
+    """From EVENT_COLUMNS."""
+    return EventRow(
+        workflow_id=WorkflowId(row["workflow_uuid"]),
+        key=row["key"],
+        value=row["value"],
+        serialization=row["serialization"],
+    )
+
+
+def stream_row(row: Row) -> StreamRow:
+    """From STREAM_COLUMNS."""
+    return StreamRow(
+        offset=row["offset"],
+        value=row["value"],
+        serialization=row["serialization"],
+        step_id=StepId(row["function_id"]),
     )
 
 

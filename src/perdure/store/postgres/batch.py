@@ -7,7 +7,10 @@ the values takes a twentieth of that, and the server takes them apart as fast.
 import secrets
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
+
+from perdure.errors import DatabaseConflict
+from perdure.store.postgres.failures import DuplicateKey
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -59,6 +62,11 @@ def packed_list(values: Sequence[str]) -> list[Any]:
     return packed_columns([values]) if values else [SEPARATOR, NULL, None]
 
 
+def transposed(rows: Sequence[Sequence[Any]], width: int) -> list[Sequence[Any]]:
+    """The columns of rows of that width, of which there may be none."""
+    return list(zip(*rows, strict=True)) if rows else [()] * width
+
+
 async def in_waves(
     items: Sequence[T],
     keys: Callable[[T], Iterable[Hashable]],
@@ -85,6 +93,22 @@ async def in_waves(
         answers.update(zip((position for position, _ in wave), found, strict=True))
         left = later
     return [answers[position] for position in range(len(items))]
+
+
+async def past_duplicates(write: Callable[[], Awaitable[T]]) -> T:
+    """What the write returns that looks around for rows in its way.
+
+    It fails where one was committed after it began, and sees that one when it is done again.
+    """
+    for _ in range(_TRIES):
+        try:
+            return await write()
+        except DuplicateKey:
+            continue
+    raise DatabaseConflict("others keep writing the same rows")
+
+
+_TRIES: Final = 3
 
 
 class _AmbiguousError(Exception):

@@ -54,6 +54,10 @@ HOT: Final = {
     "claim_shared": _IN_ORDER,
     "record": _BY_KEY,
     "finish": _BY_KEY,
+    "send": _BY_KEY,
+    "receive": _BY_KEY,
+    "publish": _BY_KEY,
+    "append": _BY_KEY,
 }
 """Kinds of writes that have a connection of their own, so that they run beside each other."""
 

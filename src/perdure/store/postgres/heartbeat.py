@@ -13,7 +13,7 @@ from perdure.store import rows
 from perdure.store.postgres.claims import sought
 from perdure.store.postgres.concern import Access
 from perdure.store.postgres.failures import TRANSLATING
-from perdure.store.postgres.hints import channel
+from perdure.store.postgres.hints import prefixes
 from perdure.store.postgres.lanes import Connection, Record, close_quietly
 
 PENDING_AT_ONCE = 1000
@@ -35,6 +35,7 @@ class PostgresHeartbeatLink:
         self._database = access.database
         self._queries = access.database.queries
         self._opened = opened
+        self._prefixes = prefixes(access)
         self._connection: Connection | None = None
         self._when_lost: Callable[[], None] | None = None
         self._when_told: Callable[[str], None] | None = None
@@ -79,8 +80,9 @@ class PostgresHeartbeatLink:
             return
         # Refused where the server cannot notify; then nobody is told anything.
         with suppress(DatabaseRejected):
-            async with self._deadline() as connection:
-                await connection.add_listener(channel(self._access), self._on_told)
+            for channel in self._prefixes:
+                async with self._deadline() as connection:
+                    await connection.add_listener(channel, self._on_told)
 
     async def _take_lock(self, boot_id: BootId) -> bool:
         if not self._database.settings.has_sessions:
@@ -138,8 +140,9 @@ class PostgresHeartbeatLink:
             self._when_lost()
 
     def _on_told(self, *notification: object) -> None:
+        channel, payload = map(str, notification[-2:])
         if self._when_told is not None:
-            self._when_told(str(notification[-1]))
+            self._when_told(self._prefixes[channel] + payload)
 
     async def _fetch(self, query: str, *arguments: object) -> list[Record]:
         async with self._deadline() as connection:

@@ -4,13 +4,13 @@ from collections.abc import Hashable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from perdure.errors import DatabaseConflict, LeaseLost
+from perdure.errors import LeaseLost
 from perdure.model.answer import BUSY, LOST, MINE, WRITTEN, Answer, AnswerKind
 from perdure.model.ids import ExecutorId
 from perdure.model.status import WorkflowState
 from perdure.model.workflow import StandingWorkflow, Start
 from perdure.store import rows
-from perdure.store.postgres.batch import in_waves, packed, packed_columns
+from perdure.store.postgres.batch import in_waves, packed, packed_columns, past_duplicates
 from perdure.store.postgres.concern import Concern, boot_of
 from perdure.store.postgres.failures import DuplicateKey
 from perdure.store.postgres.lanes import Record
@@ -20,8 +20,6 @@ StartAnswer = Answer[StandingWorkflow]
 
 _NUMBERS: Final = frozenset({10, 13, 14, 15, 23, 28, 29, 31})
 """Whole numbers among the fields of a new workflow and, from 21 on, of a caller and its place."""
-
-_TRIES: Final = 3
 
 
 class Starts(Concern):
@@ -45,13 +43,8 @@ class Starts(Concern):
     ) -> list[StartAnswer]:
         if not _has_children(items):
             return await self._start("start_around", executor_id, items)
-        for _ in range(_TRIES):
-            try:
-                return await self._start("start_children", executor_id, items)
-            except DuplicateKey:
-                # The parent recorded another step there after the statement began; it shows now.
-                continue
-        raise DatabaseConflict("others keep recording steps where these children start")
+        # The parent may record another step there after the statement began.
+        return await past_duplicates(lambda: self._start("start_children", executor_id, items))
 
     async def _start(
         self, query: str, executor_id: ExecutorId, items: Sequence[Start]

@@ -1,15 +1,24 @@
 """Recording steps and reading them back."""
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Final
 
 from perdure.model.answer import BUSY, LOST, MINE, WRITTEN, Answer, AnswerKind
-from perdure.model.ids import WorkflowId
+from perdure.model.ids import StepId, WorkflowId
 from perdure.model.status import WorkflowState
+from perdure.model.talk import Closing
 from perdure.model.workflow import Checkpoint, StepRow
 from perdure.store import rows
-from perdure.store.postgres.batch import in_waves, packed, packed_list
+from perdure.store.postgres.batch import (
+    in_waves,
+    packed,
+    packed_columns,
+    packed_list,
+    past_duplicates,
+    transposed,
+)
 from perdure.store.postgres.concern import Concern
+from perdure.store.postgres.database import Database
 from perdure.store.postgres.failures import DuplicateKey
 from perdure.store.postgres.lanes import Record
 
@@ -25,6 +34,10 @@ PAGE: Final = 5000
 
 CHECKPOINT_NUMBERS: Final = frozenset({2, 7, 8})
 """The fields of a checkpoint that are whole numbers."""
+
+CHECKPOINT_WIDTH: Final = len(Checkpoint._fields)
+
+_CLOSING_NUMBERS: Final = CHECKPOINT_NUMBERS | {10, 13, 18, 19, 21, 22, 23}
 
 
 class Steps(Concern):
@@ -45,32 +58,36 @@ class Steps(Concern):
             return [WRITTEN] * len(items)
         fenced = {(run, owner) for run, owner in row["fenced"]}
         written = [(item.workflow_id, item.owner) in fenced for item in items]
-        return await self._step_answers(items, written)
+        return await step_answers(self._database, _LANE, items, written)
 
     async def _record_around(self, items: Sequence[Checkpoint]) -> list[Answer[StepRow]]:
         (row,) = await self._write_steps("record_around", items)
-        if row["recorded"] is None:
-            return [WRITTEN] * len(items)
-        recorded = {(run, int(step)) for run, step in row["recorded"]}
-        written = [(item.workflow_id, item.step_id) in recorded for item in items]
-        return await self._step_answers(items, written)
+        return await recorded_answers(self._database, _LANE, items, row)
 
     async def _write_steps(self, query: str, items: Sequence[Checkpoint]) -> list[Record]:
-        columns = packed(items, CHECKPOINT_NUMBERS)
-        return await self._database.hot(
-            "record", query, *columns, self._application, self._database.offset_ms
+        columns = with_application(
+            packed(items, CHECKPOINT_NUMBERS), self._application, self._database.offset_ms
         )
+        return await self._database.hot(_LANE, query, *columns)
 
-    async def _step_answers(
-        self, items: Sequence[Checkpoint], written: Sequence[bool]
-    ) -> list[Answer[StepRow]]:
-        """The answers, the reasons of what was not written looked up."""
-        left = [item for item, done in zip(items, written, strict=True) if not done]
-        asked = packed([(item.workflow_id, item.step_id) for item in left], {1})
-        standing = iter(await self._database.hot("record", "standing_steps", *asked))
+    async def close_scopes(self, items: Sequence[Closing]) -> list[Answer[StepRow]]:
+        """See `perdure.ports.store.StepStore.close_scopes`."""
+        return await in_waves(items, _closing_places, self._close)
+
+    async def _close(self, items: Sequence[Closing]) -> list[Answer[StepRow]]:
+        columns = _closing_columns(items, self._application, self._database.offset_ms)
+        (row,) = await past_duplicates(lambda: self._database.hot(_LANE, "close_scopes", *columns))
+        if row["places"] is None:
+            return [WRITTEN] * len(items)
+        closed = {int(place) for place in row["places"]}
+        left = [item for place, item in enumerate(items, 1) if place not in closed]
+        asked = [step_place(row) for item in left for row in (item.checkpoint, *item.openings)]
+        standing = iter(await standing_steps(self._database, _LANE, asked))
         return [
-            WRITTEN if done else _verdict(item, next(standing))
-            for item, done in zip(items, written, strict=True)
+            WRITTEN
+            if place in closed
+            else _closing_verdict(item, next(standing), [next(standing) for _ in item.openings])
+            for place, item in enumerate(items, 1)
         ]
 
     async def history(self, ids: Sequence[WorkflowId]) -> dict[WorkflowId, list[StepRow]]:
@@ -118,17 +135,103 @@ class Steps(Concern):
 
 _BEFORE_ALL = -(2**31)
 
-
-def _place(item: Checkpoint) -> tuple[tuple[str, int]]:
-    return ((item.workflow_id, item.step_id),)
+_LANE = "record"
 
 
-def _verdict(item: Checkpoint, row: Record) -> Answer[StepRow]:
-    if row["workflow_uuid"] is not None:
-        same = (item.name, item.completed_at_ms)
-        if (row["function_name"], row["completed_at_epoch_ms"]) == same:
-            return MINE
-        return Answer(AnswerKind.CONFLICT, rows.step_row(row))
-    if row["run_state"] != WorkflowState.PENDING or row["run_owner"] != item.owner:
+async def recorded_answers(
+    database: Database, lane: str, items: Sequence[Checkpoint], row: Record
+) -> list[Answer[StepRow]]:
+    """The answers of a statement that ends with the fragment `recorded_steps`."""
+    if row["recorded"] is None:
+        return [WRITTEN] * len(items)
+    recorded = {(run, int(step)) for run, step in row["recorded"]}
+    written = [(item.workflow_id, item.step_id) in recorded for item in items]
+    return await step_answers(database, lane, items, written)
+
+
+async def step_answers(
+    database: Database, lane: str, items: Sequence[Checkpoint], written: Sequence[bool]
+) -> list[Answer[StepRow]]:
+    """The answers, the reasons of what was not written looked up."""
+    left = [step_place(item) for item, done in zip(items, written, strict=True) if not done]
+    standing = iter(await standing_steps(database, lane, left))
+    return [
+        WRITTEN if done else step_verdict(item, next(standing))
+        for item, done in zip(items, written, strict=True)
+    ]
+
+
+async def standing_steps(
+    database: Database, lane: str, places: Sequence[tuple[WorkflowId, StepId]]
+) -> list[Record]:
+    """What stands at each of these places, and how its run stands."""
+    return await database.hot(lane, "standing_steps", *packed(places, {1})) if places else []
+
+
+def step_place(item: Checkpoint) -> tuple[WorkflowId, StepId]:
+    """Where the item's row stands."""
+    return item.workflow_id, item.step_id
+
+
+def with_application(columns: list[Any], application: str, offset_ms: int) -> list[Any]:
+    """Packed columns that begin with those of a step, with what statements expect behind these."""
+    behind = 2 + CHECKPOINT_WIDTH
+    return [*columns[:behind], application, offset_ms, *columns[behind:]]
+
+
+def held_up(row: Record, owner: str) -> Answer[Any]:
+    """BUSY if the run is still the owner's, so that only a lock can have kept it, else LOST."""
+    if row["run_state"] != WorkflowState.PENDING or row["run_owner"] != owner:
         return LOST
     return BUSY
+
+
+def _place(item: Checkpoint) -> tuple[tuple[WorkflowId, StepId]]:
+    return (step_place(item),)
+
+
+def step_verdict(item: Checkpoint, row: Record) -> Answer[StepRow]:
+    """Why a step was not written, from its row of `standing_steps`."""
+    if row["workflow_uuid"] is None:
+        return held_up(row, item.owner)
+    same = (item.name, item.completed_at_ms)
+    if (row["function_name"], row["completed_at_epoch_ms"]) == same:
+        return MINE
+    return Answer(AnswerKind.CONFLICT, rows.step_row(row))
+
+
+def _closing_verdict(item: Closing, row: Record, opening_rows: Sequence[Record]) -> Answer[StepRow]:
+    verdict = step_verdict(item.checkpoint, row)
+    is_void = item.voids and row["function_name"] == item.checkpoint.name
+    if verdict.kind is AnswerKind.MINE or (verdict.kind is AnswerKind.CONFLICT and not is_void):
+        return verdict
+    for opening, opening_row in zip(item.openings, opening_rows, strict=True):
+        of_opening = step_verdict(opening, opening_row)
+        if of_opening.kind is AnswerKind.CONFLICT:
+            return of_opening
+    return held_up(row, item.checkpoint.owner)
+
+
+def _closing_places(item: Closing) -> Iterable[Hashable]:
+    yield step_place(item.checkpoint)
+    for opening in item.openings:
+        yield step_place(opening)
+    for step_id in item.put_back:
+        yield item.checkpoint.workflow_id, step_id
+
+
+def _closing_columns(items: Sequence[Closing], application: str, offset_ms: int) -> list[Any]:
+    """The parameters of `close_scopes`."""
+    openings = [
+        (*opening, place) for place, item in enumerate(items, 1) for opening in item.openings
+    ]
+    put_back = [
+        (place, step_id) for place, item in enumerate(items, 1) for step_id in item.put_back
+    ]
+    columns = [
+        *zip(*(item.checkpoint for item in items), strict=True),
+        [int(item.voids) for item in items],
+        *transposed(openings, CHECKPOINT_WIDTH + 1),
+        *transposed(put_back, 2),
+    ]
+    return with_application(packed_columns(columns, _CLOSING_NUMBERS), application, offset_ms)

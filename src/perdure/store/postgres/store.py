@@ -5,15 +5,18 @@ from perdure.store.postgres.claims import Claims
 from perdure.store.postgres.concern import Access
 from perdure.store.postgres.database import Database
 from perdure.store.postgres.endings import Endings
+from perdure.store.postgres.events import Events
 from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.leases import Leases
 from perdure.store.postgres.lifecycle import Lifecycle
+from perdure.store.postgres.messages import Messages
 from perdure.store.postgres.queues import Queues
 from perdure.store.postgres.reads import Reads
 from perdure.store.postgres.settings import PostgresSettings
 from perdure.store.postgres.shared_claims import SharedClaims
 from perdure.store.postgres.starts import Starts
 from perdure.store.postgres.steps import Steps
+from perdure.store.postgres.streams import Streams
 from perdure.store.postgres.sweeps import Sweeps
 from perdure.store.postgres.versions import Versions
 
@@ -27,6 +30,9 @@ class PostgresStore(
     Endings,
     Queues,
     Steps,
+    Messages,
+    Events,
+    Streams,
     Leases,
     Hints,
     Reads,

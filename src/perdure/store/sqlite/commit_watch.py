@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from perdure.ports.store.hints import EVERYTHING
 from perdure.store.sqlite.connection import Connection
 from perdure.store.sqlite.session import OwnSession
 from perdure.store.sqlite.surroundings import ready_queues
@@ -60,16 +61,18 @@ class CommitWatch:
         self._timer = None
         begun_s = time.monotonic()
         try:
-            for name in self._session.look(self._ready, LONGEST_LOOK_S):
-                self._callback(_WORK + name)
+            for hint in self._session.look(self._hints, LONGEST_LOOK_S):
+                self._callback(hint)
         except Exception as error:  # noqa: BLE001 - hints may fail, the heartbeat must not
             log.debug("no hints from commits until the next heartbeat: %s", error)
             return
         took_s = time.monotonic() - begun_s
         self._later(max(EVERY_S, took_s / _SHARE_OF_TIME))
 
-    def _ready(self, connection: Connection) -> tuple[str, ...]:
+    def _hints(self, connection: Connection) -> tuple[str, ...]:
         known, self._version = self._version, self._session.version(connection)
         if known == self._version:
             return ()
-        return ready_queues(connection, self._queries, self._asked)
+        work = ready_queues(connection, self._queries, self._asked)
+        # Whether messages, events, stream values or outcomes have come is found by who waits.
+        return *(_WORK + name for name in work), EVERYTHING

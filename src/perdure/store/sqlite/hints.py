@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from perdure.model.talk import Key
 from perdure.store.sqlite.concern import Concern
 
 
@@ -10,3 +11,6 @@ class Hints(Concern):
 
     async def announce(self, hints: Sequence[str]) -> None:
         """See `perdure.ports.store.HintStore.announce`; others see by themselves who committed."""
+
+    async def announce_talk(self, events: Sequence[Key], streams: Sequence[Key]) -> None:
+        """See `perdure.ports.store.HintStore.announce_talk`; the same holds."""

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perdure.model.answer import LOST, MINE, WRITTEN, Answer, AnswerKind
-from perdure.model.ids import WorkflowId
+from perdure.model.ids import StepId, WorkflowId
+from perdure.model.talk import Closing
 from perdure.model.workflow import Checkpoint, StepRow
 from perdure.store import rows
 from perdure.store.sqlite.concern import Concern, packed
@@ -32,16 +33,46 @@ class Steps(Concern):
                 parameters = step_parameters(item, application, transaction.now_ms)
                 if transaction.change(queries["record"], parameters):
                     return WRITTEN
-                standing = (item.workflow_id, item.step_id)
-                row = transaction.row(queries["standing_steps"], standing)
-                if row is None:
-                    return LOST
-                found = rows.step_row(row)
-                return MINE if _is_same(item, found) else Answer(AnswerKind.CONFLICT, found)
+                return standing_answer(transaction, queries, item) or LOST
 
             return transaction.answer_each(items, together, single)
 
         return await self._database.write(work)
+
+    async def close_scopes(self, items: Sequence[Closing]) -> list[Answer[StepRow]]:
+        """See `perdure.ports.store.StepStore.close_scopes`."""
+        return await self._database.write(
+            lambda transaction: [self._close(transaction, item) for item in items]
+        )
+
+    def _close(self, transaction: Transaction, item: Closing) -> Answer[StepRow]:
+        queries, verdict = self._queries, item.checkpoint
+        obstacle = standing_answer(transaction, queries, verdict)
+        is_void = (
+            item.voids
+            and obstacle is not None
+            and obstacle.standing is not None
+            and obstacle.standing.name == verdict.name
+        )
+        if obstacle is not None and not is_void:
+            return obstacle
+        missing: list[Checkpoint] = []
+        for opening in item.openings:
+            standing = standing_answer(transaction, queries, opening)
+            if standing is None:
+                missing.append(opening)
+            elif standing.kind is AnswerKind.CONFLICT:
+                return standing
+        if not transaction.row(queries["owned_run"], (verdict.workflow_id, verdict.owner)):
+            return LOST
+        for step_id in item.put_back:
+            transaction.change(queries["delete_step"], (verdict.workflow_id, step_id))
+            transaction.change(queries["return_message"], (verdict.workflow_id, step_id))
+        if is_void:
+            transaction.change(queries["delete_step"], step_place(verdict))
+        for row in (*missing, verdict):
+            insert_step(transaction, queries, row, self._application)
+        return WRITTEN
 
     async def history(self, ids: Sequence[WorkflowId]) -> dict[WorkflowId, list[StepRow]]:
         """See `perdure.ports.store.StepStore.history`."""
@@ -79,9 +110,51 @@ def insert_steps(
     return transaction.change_each(queries["insert_step"], parameters) == len(items)
 
 
+def insert_step(
+    transaction: Transaction, queries: Mapping[str, str], item: Checkpoint, application: str
+) -> None:
+    """Write a step that nothing is in the way of."""
+    parameters = step_parameters(item, application, transaction.now_ms)
+    transaction.change(queries["insert_step"], parameters)
+
+
+def step_place(item: Checkpoint) -> tuple[WorkflowId, StepId]:
+    """Where the item's row stands."""
+    return item.workflow_id, item.step_id
+
+
 def step_parameters(item: Checkpoint, application: str, now_ms: int) -> tuple[Any, ...]:
     """The parameters of `record`: the item's fields in their order, then who and when."""
     return (*item, application, now_ms)
+
+
+def in_the_way(
+    transaction: Transaction, queries: Mapping[str, str], item: Checkpoint
+) -> Answer[StepRow] | None:
+    """The answer if the step cannot be recorded, else None."""
+    standing = standing_answer(transaction, queries, item)
+    if standing is not None:
+        return standing
+    owned = transaction.row(queries["owned_run"], (item.workflow_id, item.owner))
+    return None if owned else LOST
+
+
+def standing_answer(
+    transaction: Transaction, queries: Mapping[str, str], item: Checkpoint
+) -> Answer[StepRow] | None:
+    """The answer if a row stands under the step id."""
+    found = standing_step(transaction, queries, item)
+    if found is None:
+        return None
+    return MINE if _is_same(item, found) else Answer(AnswerKind.CONFLICT, found)
+
+
+def standing_step(
+    transaction: Transaction, queries: Mapping[str, str], item: Checkpoint
+) -> StepRow | None:
+    """The row under the step id."""
+    row = transaction.row(queries["standing_steps"], step_place(item))
+    return None if row is None else rows.step_row(row)
 
 
 def _is_same(item: Checkpoint, found: StepRow) -> bool:

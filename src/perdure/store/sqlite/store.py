@@ -6,16 +6,19 @@ from perdure.store.sqlite.claims import Claims
 from perdure.store.sqlite.concern import Access
 from perdure.store.sqlite.database import Database, FileDatabase, MemoryDatabase
 from perdure.store.sqlite.endings import Endings
+from perdure.store.sqlite.events import Events
 from perdure.store.sqlite.hints import Hints
 from perdure.store.sqlite.leases import Leases
 from perdure.store.sqlite.lifecycle import Lifecycle
 from perdure.store.sqlite.location import locate
+from perdure.store.sqlite.messages import Messages
 from perdure.store.sqlite.queues import Queues
 from perdure.store.sqlite.reads import Reads
 from perdure.store.sqlite.settings import SqliteSettings
 from perdure.store.sqlite.shared_claims import SharedClaims
 from perdure.store.sqlite.starts import Starts
 from perdure.store.sqlite.steps import Steps
+from perdure.store.sqlite.streams import Streams
 from perdure.store.sqlite.sweeps import Sweeps
 from perdure.store.sqlite.versions import Versions
 
@@ -28,6 +31,9 @@ class SqliteStore(
     Sweeps,
     Endings,
     Steps,
+    Messages,
+    Events,
+    Streams,
     Queues,
     Leases,
     Hints,

@@ -1,5 +1,6 @@
 -- Hints to other processes.
 
 -- name: announce
--- Sends the hints $2 on the channel $1.
-SELECT pg_notify($1, hints.hint) FROM unnest($2::text[]) AS hints (hint);
+-- Sends each of the payloads $2 on the channel in its place in $1.
+SELECT pg_notify(hints.channel, hints.payload)
+FROM unnest($1::text[], $2::text[]) AS hints (channel, payload);

@@ -24,6 +24,10 @@ INSERT INTO operation_outputs (
 ) VALUES (?1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
 ON CONFLICT DO NOTHING;
 
+-- name: delete_step
+-- Forgets one step.
+DELETE FROM operation_outputs WHERE workflow_uuid = ?1 AND function_id = ?2;
+
 -- name: standing_steps
 -- The row under a step id.
 SELECT {step_columns} FROM operation_outputs WHERE workflow_uuid = ?1 AND function_id = ?2;

@@ -5,8 +5,12 @@ Whoever has a SQLite file open sees for himself that another committed, and send
 
 import pytest
 
+from perdure.model.ids import WorkflowId
+from perdure.model.talk import Key
+from perdure.model.wire import EVENTS_CHANNEL, NULL_TOPIC, STREAMS_CHANNEL
 from perdure.ports.store import Store
-from perdure.ports.store.hints import EVERYTHING
+from perdure.ports.store.hints import EVENT, EVERYTHING, MESSAGE, STREAM
+from tests.support import rows
 from tests.support.store import Process, Site
 from tests.support.waiting import eventually
 
@@ -96,4 +100,45 @@ async def test_a_closed_link_hears_nothing_more(site: Site, me: Process) -> None
     await me.store.announce(["heard"])
     await eventually(lambda: mine)
     assert mine == ["heard"]
+    await near.link.close()
+
+
+async def test_values_are_announced_to_every_sdk(site: Site, me: Process) -> None:
+    """“On the channels they all share”, as `<workflow>::<key>`; what is too long is found by those
+    who look by themselves."""
+    near, mine = await listener(site, me.store)
+    far, theirs = await listener(site, await site.store("other"))
+    heard: list[tuple[str, str]] = []
+    connection = await site.postgres.connect()
+    for channel in (EVENTS_CHANNEL, STREAMS_CHANNEL):
+        await connection.add_listener(channel, lambda *told: heard.append(told[2:]))
+    events = [Key(WorkflowId("w"), "a"), Key(WorkflowId("w"), "a"), Key(WorkflowId("w::x"), "é")]
+    too_long = Key(WorkflowId("w"), "☃" * 3000)
+    unspeakable = Key(WorkflowId("w"), "\ud800")
+    await me.store.announce_talk([*events, too_long], [unspeakable, Key(WorkflowId("w"), "b")])
+    await me.store.announce_talk([], [])
+    expected = [f"{EVENT}w::a", f"{EVENT}w::x::é", f"{STREAM}w::b"]
+    await eventually(lambda: sorted(mine) == sorted(theirs) == expected)
+    await eventually(lambda: len(heard) >= len(expected))
+    assert sorted(heard) == [
+        (STREAMS_CHANNEL, "w::b"),
+        (EVENTS_CHANNEL, "w::a"),
+        (EVENTS_CHANNEL, "w::x::é"),
+    ]
+    await connection.close()
+    for process in (near, far):
+        await process.link.close()
+
+
+async def test_a_message_announces_itself(site: Site, me: Process) -> None:
+    """“Messages announce themselves: a trigger of the shared schema does it”: once each, and not
+    again when they are received."""
+    near, mine = await listener(site, me.store)
+    run = await me.running("w")
+    await me.store.send([rows.sending(rows.message(run, topic="t"), rows.message(run))])
+    await me.store.receive([rows.receiving(run, 1, "t"), rows.receiving(run, 2)])
+    await me.store.close_scopes([rows.closing(run, 3, put_back=(1,))])
+    await me.store.announce(["last"])
+    await eventually(lambda: "last" in mine)
+    assert sorted(mine) == sorted(["last", f"{MESSAGE}w::{NULL_TOPIC}", f"{MESSAGE}w::t"])
     await near.link.close()

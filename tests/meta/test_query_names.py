@@ -72,6 +72,33 @@ DIFFERENT = [
         "several calls on a file fit into a millisecond, and queues are served in their order",
     ),
     counterparts("", "version_holder", "on Postgres `register_version` returns the holder"),
+    counterparts(
+        "close_scopes",
+        "delete_step return_message",
+        "what a verdict brings with it is a part of the statement on Postgres",
+    ),
+    counterparts(
+        "send send_to_forks",
+        "standing_workflow forks latest_message insert_message",
+        "a batch is one statement on Postgres; in SQLite's transaction each message is looked "
+        "after alone, which costs no round trip",
+    ),
+    counterparts(
+        "receive",
+        "oldest_message consume_message",
+        "on Postgres one statement that skips locked messages; in SQLite's transaction none is",
+    ),
+    counterparts(
+        "publish",
+        "set_event insert_event_history",
+        "a batch is one statement on Postgres; SQLite has no writing CTE",
+    ),
+    counterparts(
+        "",
+        "log_append workflow_state",
+        "on Postgres parts of `append` and `stream_pages`; SQLite has neither writing CTEs nor "
+        "LATERAL",
+    ),
 ]
 
 

@@ -19,7 +19,18 @@ QUERIES = Database(
 ).queries
 
 LARGE_TABLES = frozenset(
-    {"workflow_status", "workflow_input", "workflow_output", "operation_outputs", "rate_log"}
+    {
+        "workflow_status",
+        "workflow_input",
+        "workflow_output",
+        "operation_outputs",
+        "notifications",
+        "workflow_events",
+        "workflow_events_history",
+        "streams",
+        "rate_log",
+        "stream_log",
+    }
 )
 
 
@@ -60,6 +71,21 @@ async def fill(url: str, workflows: int) -> None:
             "INSERT INTO perdure.rate_log (queue_name, started_at, workflow_id, partition_key)"
             " SELECT queue_name, started_at_epoch_ms, workflow_uuid, queue_partition_key"
             " FROM dbos.workflow_status WHERE rate_limited"
+        )
+        await connection.execute(
+            "INSERT INTO dbos.notifications (destination_uuid, topic, message, consumed)"
+            " SELECT workflow_uuid, 'topic', 'm', created_at % 2 = 0 FROM dbos.workflow_status"
+        )
+        for table in ("workflow_events", "workflow_events_history", "streams"):
+            columns = {"workflow_events_history": ", function_id", "streams": ', "offset"'}
+            await connection.execute(
+                f"INSERT INTO dbos.{table} (workflow_uuid, key, value{columns.get(table, '')})"
+                f" SELECT workflow_uuid, 'key', 'v'{', 1' if table in columns else ''}"
+                " FROM dbos.workflow_status"
+            )
+        await connection.execute(
+            "INSERT INTO perdure.stream_log (workflow_id, append_id)"
+            " SELECT workflow_uuid, 'a' FROM dbos.workflow_status"
         )
         for table in ("workflow_input", "workflow_output"):
             await connection.execute(

@@ -59,6 +59,34 @@ async def test_the_fence_and_what_it_guards_go_through_primary_keys(
     assert plan.unconditional() == []
 
 
+MESSAGES = {"idx_workflow_topic", "notifications_pkey"}
+FORKS = "idx_workflow_status_forked_from"
+EVENTS = {"workflow_events_pkey", "workflow_events_history_pkey"}
+STREAMS = {"streams_pkey", "stream_log_pkey"}
+
+
+@pytest.mark.parametrize(
+    ("query", "kind", "keys"),
+    [
+        ("send", "send", MESSAGES),
+        ("send_to_forks", "send", {*MESSAGES, FORKS}),
+        ("standing_messages", "send", MESSAGES),
+        ("receive", "receive", MESSAGES),
+        ("publish", "publish", EVENTS),
+        ("append", "append", STREAMS),
+        ("logged_appends", "append", STREAMS),
+        # What is deleted or changed is named by where it stands.
+        ("close_scopes", "record", {*MESSAGES, None}),
+    ],
+)
+async def test_what_workflows_say_goes_through_keys(
+    planner: Planner, query: str, kind: str, keys: set[str | None]
+) -> None:
+    plan = await planner.kept(query, kind)
+    assert indexes(plan) <= KEYS | keys
+    assert plan.unconditional() == []
+
+
 async def test_what_stands_against_a_start_is_found_by_keys(planner: Planner) -> None:
     plan = await planner.kept("standing_workflows", "start")
     assert indexes(plan) == {
@@ -123,6 +151,22 @@ async def test_reads_of_a_large_table_go_through_keys(planner: Planner) -> None:
     }
     for query, plan in plans.items():
         assert indexes(plan) <= KEYS, query
+
+
+@LARGE
+async def test_waiters_of_a_large_table_look_at_keys(planner: Planner) -> None:
+    ids = [f"wf-{number}" for number in range(1, 11)]
+    asked = packed([(workflow_id, "key") for workflow_id in ids])
+    read = packed([(workflow_id, "key", 0, 10) for workflow_id in ids], {2, 3})
+    plans = {
+        "topics_with_messages": await planner.made("topics_with_messages", asked),
+        "events": await planner.made("events", asked),
+        "events_of": await planner.made("events_of", ["wf-1"]),
+        "stream_pages": await planner.made("stream_pages", read),
+    }
+    for query, plan in plans.items():
+        assert indexes(plan) <= KEYS | MESSAGES | EVENTS | STREAMS, query
+        assert plan.unconditional() == [], query
 
 
 @LARGE

@@ -9,7 +9,9 @@ import pytest
 
 from perdure.model.answer import AnswerKind
 from perdure.model.queue import Rate
+from perdure.model.talk import Key, Topic
 from perdure.model.workflow import Fence
+from perdure.ports.store.streams import Reading
 from perdure.store.postgres.steps import OPTIMISTIC_FROM, PAGE
 from tests.support import rows
 from tests.support.database import PostgresDatabase
@@ -140,6 +142,63 @@ async def test_a_step_in_the_way_of_many_costs_one_more_try(me: Process, wire: W
 
     assert await wire.count(record) == 3
     assert kinds(answers) == [AnswerKind.MINE, *[AnswerKind.WRITTEN] * (OPTIMISTIC_FROM - 1)]
+
+
+@BATCHES
+async def test_what_workflows_say_is_one_statement(me: Process, wire: Wire, count: int) -> None:
+    runs = [await me.running() for _ in range(3)]
+    each = [(runs[n % 3], 10 + n) for n in range(count)]
+    store = me.store
+    sent = [rows.sending(rows.message(run)) for run, _ in each]
+    assert await wire.count(lambda: store.send(sent)) == 1
+    sent = [
+        rows.sending(rows.message(run), caller=rows.checkpoint(run, step), to_forks=True)
+        for run, step in each
+    ]
+    assert await wire.count(lambda: store.send(sent)) == 1
+    received = [rows.receiving(run, 1000 + step) for run, step in each]
+    assert await wire.count(lambda: store.receive(received)) == 1
+    published = [rows.event(run, 2000 + step) for run, step in each]
+    assert await wire.count(lambda: store.publish(published)) == 1
+    appended = [rows.appending(run, 3000 + step) for run, step in each]
+    appended += [rows.appending_inside(run, 4000 + step) for run, step in each]
+    assert await wire.count(lambda: store.append(appended)) == 1
+    closed = [
+        rows.closing(
+            run, 6000 + step, openings=(rows.checkpoint(run, 5000 + step),), put_back=(1000 + step,)
+        )
+        for run, step in each
+    ]
+    assert await wire.count(lambda: store.close_scopes(closed)) == 1
+
+
+async def test_why_nothing_was_said_costs_two_more_at_most(me: Process, wire: Wire) -> None:
+    run = await me.running()
+    store = me.store
+    sent = [
+        rows.sending(rows.message(run), caller=rows.checkpoint(run, 1)),
+        rows.sending(rows.message(rows.wid())),
+    ]
+    assert await wire.count(lambda: store.send(sent)) == 2
+    assert await wire.count(lambda: store.send(sent)) == 3
+    appended = [rows.appending(run, 2), rows.appending_inside(run, 3)]
+    await store.append(appended)
+    assert await wire.count(lambda: store.append(appended)) == 3
+    closed = [rows.closing(run, 5, openings=(rows.checkpoint(run, 4),))]
+    await store.close_scopes(closed)
+    assert await wire.count(lambda: store.close_scopes(closed)) == 2
+
+
+async def test_looking_for_what_was_said_is_one_statement(me: Process, wire: Wire) -> None:
+    runs = [await me.running() for _ in range(20)]
+    topics = [Topic(run.workflow_id, "topic") for run in runs]
+    assert await wire.count(lambda: me.store.topics_with_messages(topics)) == 1
+    keys = [Key(run.workflow_id, "key") for run in runs]
+    assert await wire.count(lambda: me.store.events(keys)) == 1
+    readings = [Reading(key, 0, 10) for key in keys]
+    assert await wire.count(lambda: me.store.stream_pages(readings)) == 1
+    assert await wire.count(lambda: me.store.announce_talk(keys, keys)) == 1
+    assert await wire.count(lambda: me.store.announce_talk([], [])) == 0
 
 
 async def test_a_heartbeat_is_one_statement(me: Process, wire: Wire) -> None:

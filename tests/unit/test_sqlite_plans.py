@@ -32,6 +32,13 @@ BY_DEDUPLICATION_ID = (
 AFTER_A_STEP = (
     "USING INDEX sqlite_autoindex_operation_outputs_1 (workflow_uuid=? AND function_id>?)"
 )
+BY_MESSAGE_ID = "USING INDEX sqlite_autoindex_notifications_1 (message_uuid=?)"
+BY_TOPIC = "USING INDEX idx_workflow_topic (destination_uuid=? AND topic=?)"
+BY_DESTINATION = "USING INDEX idx_workflow_topic (destination_uuid=?)"
+BY_ORIGIN = "idx_workflow_status_forked_from (forked_from=?)"
+BY_EVENT = "USING INDEX sqlite_autoindex_workflow_events_1 (workflow_uuid=? AND key=?)"
+BY_STREAM = "USING INDEX sqlite_autoindex_streams_1 (workflow_uuid=? AND key=?)"
+BY_APPEND = "USING PRIMARY KEY (workflow_id=? AND append_id=?)"
 BY_ID = "USING INDEX sqlite_autoindex_workflow_status_1 (workflow_uuid=?)"
 
 
@@ -107,6 +114,21 @@ def test_every_statement_is_one_that_sqlite_understands(
             "history_page",
             f"SEARCH operation_outputs {AFTER_A_STEP}",
         ),
+        (
+            "standing_messages",
+            f"SEARCH notifications {BY_MESSAGE_ID.replace('INDEX', 'COVERING INDEX')}",
+        ),
+        ("latest_message", f"SEARCH notifications {BY_TOPIC}"),
+        ("oldest_message", f"SEARCH notifications {BY_TOPIC}"),
+        ("topics_with_messages", f"SEARCH n {BY_TOPIC}"),
+        ("consume_message", f"SEARCH notifications {BY_MESSAGE_ID}"),
+        ("return_message", f"SEARCH notifications {BY_DESTINATION}"),
+        ("forks", f"SEARCH w USING INDEX {BY_ORIGIN}"),
+        ("events", f"SEARCH e {BY_EVENT}"),
+        ("events_of", f"SEARCH e {BY_EVENT.replace(' AND key=?', '')}"),
+        ("append", f"SEARCH s {BY_STREAM.replace('INDEX', 'COVERING INDEX')}"),
+        ("stream_pages", f"SEARCH s {BY_STREAM.replace(')', ' AND offset>?)')}"),
+        ("logged_appends", f"SEARCH perdure_stream_log {BY_APPEND}"),
         ("orphaned_executors", "SCAN w USING INDEX idx_workflow_status_pending"),
         ("requeue_runs", "SCAN w USING INDEX idx_workflow_status_pending"),
         ("executor_has_runs", "SCAN workflow_status USING INDEX idx_workflow_status_pending"),

@@ -14,17 +14,24 @@ from perdure.store.sqlite.transaction import Transaction
 
 SendAnswer = Answer[StepRow | frozenset[WorkflowId]]
 
+Lines = dict[Topic, int]
+"""When the latest message of a topic was created. What a destination receives is in the order of
+creation, of which several fit into a millisecond, so that this runs ahead of the clock."""
+
 
 class Messages(Concern):
     """`MessageStore`."""
 
     async def send(self, items: Sequence[Sending]) -> list[SendAnswer]:
         """See `perdure.ports.store.MessageStore.send`."""
-        return await self._database.write(
-            lambda transaction: [self._send(transaction, item) for item in items]
-        )
 
-    def _send(self, transaction: Transaction, item: Sending) -> SendAnswer:
+        def work(transaction: Transaction) -> list[SendAnswer]:
+            lines: Lines = {}
+            return [self._send(transaction, item, lines) for item in items]
+
+        return await self._database.write(work)
+
+    def _send(self, transaction: Transaction, item: Sending, lines: Lines) -> SendAnswer:
         queries = self._queries
         missing = frozenset(
             message.destination
@@ -43,14 +50,14 @@ class Messages(Concern):
         if item.caller is not None:
             insert_step(transaction, queries, item.caller, self._application)
         for message in self._addressed(transaction, item):
-            self._store_message(transaction, message)
+            self._store_message(transaction, message, lines)
         return WRITTEN
 
     def _all_sent(
         self, transaction: Transaction, messages: Sequence[NewMessage]
     ) -> SendAnswer | None:
         """*mine* if every message stands."""
-        statement = self._queries["standing_message"]
+        statement = self._queries["standing_messages"]
         stand = all(transaction.row(statement, (message.message_id,)) for message in messages)
         return MINE if stand else None
 
@@ -63,14 +70,12 @@ class Messages(Concern):
                 for (fork,) in transaction.rows(self._queries["forks"], (destination,)):
                     yield message._replace(message_id=_id_for(message, fork), destination=fork)
 
-    def _store_message(self, transaction: Transaction, message: NewMessage) -> None:
-        # Several fit into a millisecond, and they are received in the order of creation, so that
-        # this runs ahead of the clock.
-        line = (message.destination, message.topic)
-        latest = transaction.rows(self._queries["latest_message"], line)[0]["created_at"]
-        created_ms = transaction.now_ms
-        if latest is not None:
-            created_ms = max(created_ms, latest + 1)
+    def _store_message(self, transaction: Transaction, message: NewMessage, lines: Lines) -> None:
+        line = Topic(message.destination, message.topic)
+        if line not in lines:
+            latest = transaction.rows(self._queries["latest_message"], line)[0]["created_at"]
+            lines[line] = transaction.now_ms - 1 if latest is None else latest
+        created_ms = lines[line] = max(transaction.now_ms, lines[line] + 1)
         transaction.change(self._queries["insert_message"], (*message, created_ms))
 
     async def receive(self, items: Sequence[Receiving]) -> list[Answer[StepRow]]:

@@ -5,7 +5,7 @@
 -- Whether a workflow exists.
 SELECT 1 FROM workflow_status WHERE workflow_uuid = ?1;
 
--- name: standing_message
+-- name: standing_messages
 -- Whether a message stands under its id.
 SELECT 1 FROM notifications WHERE message_uuid = ?1;
 

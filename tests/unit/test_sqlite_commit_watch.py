@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from perdure.model.workflow import Start
-from perdure.ports.store.hints import EVERYTHING
+from perdure.ports.store.hints import TALK
 from perdure.store.sqlite import SqliteStore
 from perdure.store.sqlite.commit_watch import EVERY_S
 from perdure.store.sqlite.session import OwnSession
@@ -21,7 +21,7 @@ from tests.support.database import MovableClock
 from tests.support.waiting import eventually
 
 WORK = f"+{rows.QUEUE}"
-HEARD = [WORK, EVERYTHING]
+HEARD = [WORK, TALK]
 
 
 class Ear:
@@ -98,7 +98,7 @@ async def test_each_queue_with_work_is_named(store: SqliteStore, ear: Ear) -> No
     await ear.beat()
     await enqueue(store, ear, queue_name="other")
     await ear.hears(2)
-    assert ear.heard == ["+other", EVERYTHING]
+    assert ear.heard == ["+other", TALK]
 
 
 async def test_one_commit_is_heard_once(store: SqliteStore, ear: Ear) -> None:
@@ -121,7 +121,7 @@ async def test_a_commit_without_work_for_this_process_names_no_queue(
     await enqueue(store, ear, **fields)
     await ear.hears(1)
     await ear.looks_on(5)
-    assert ear.heard == [EVERYTHING]
+    assert ear.heard == [TALK]
 
 
 async def test_what_a_beat_has_seen_is_not_told_again(store: SqliteStore, ear: Ear) -> None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from perdure.ports.store.hints import EVERYTHING
+from perdure.ports.store.hints import TALK
 from perdure.store.sqlite.connection import Connection
 from perdure.store.sqlite.session import OwnSession
 from perdure.store.sqlite.surroundings import ready_queues
@@ -75,4 +75,4 @@ class CommitWatch:
             return ()
         work = ready_queues(connection, self._queries, self._asked)
         # Whether messages, events, stream values or outcomes have come is found by who waits.
-        return *(_WORK + name for name in work), EVERYTHING
+        return *(_WORK + name for name in work), TALK

@@ -12,7 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perdure.model.answer import AnswerKind
+from perdure.model.talk import Key, Topic
 from perdure.model.workflow import Checkpoint, Fence, NewWorkflow
+from perdure.ports.store.streams import Reading
 from tests.support import rows
 from tests.support.database import Database, MovableClock
 from tests.support.store import Process, Site, kinds
@@ -87,6 +89,9 @@ COLUMNS = {
     "creator_xid": "creator",
 }
 
+Told = tuple[str, str, str]
+"""A topic or key, a text and its label."""
+
 
 class Bench:
     """A process start on a database, driven from code that is not async."""
@@ -147,6 +152,47 @@ class Bench:
             stored = await self._site.payload("workflow_output", run.workflow_id)
             assert stored is not None
             assert (stored["output"], stored["error"]) == (text, None)
+
+    def talk_comes_back(self, told: list[Told]) -> None:
+        """Say those things as messages, events and stream values, and hear them."""
+        self._runner.run(self._talk_comes_back(told))
+
+    async def _talk_comes_back(self, told: list[Told]) -> None:
+        store, run = self._process.store, await self._process.running()
+        steps = list(enumerate(told, 1))
+        sent = [
+            rows.sending(rows.message(run, text, topic=name, serialization=label))
+            for name, text, label in told
+        ]
+        assert set(kinds(await store.send(sent))) == {AnswerKind.WRITTEN}
+        assert set(kinds(await store.send(sent))) == {AnswerKind.MINE}
+        topics = list(dict.fromkeys(Topic(run.workflow_id, name) for name, _, _ in told))
+        assert await store.topics_with_messages(topics) == topics
+        received = await store.receive([rows.receiving(run, n, name) for n, (name, *_) in steps])
+        assert [(each.standing.output, each.standing.serialization) for each in received] == [
+            (text, label) for _, text, label in told
+        ]
+        assert await store.topics_with_messages(topics) == []
+        published = [
+            rows.event(run, 100 + n, name, text)._replace(serialization=label)
+            for n, (name, text, label) in steps
+        ]
+        assert set(kinds(await store.publish(published))) == {AnswerKind.WRITTEN}
+        last = {name: (text, label) for name, text, label in told}
+        events = await store.events([Key(run.workflow_id, name) for name in last])
+        assert {event.key: (event.value, event.serialization) for event in events} == last
+        appended = [
+            rows.appending_inside(run, n, name, text)._replace(serialization=label)
+            for n, (name, text, label) in steps
+        ]
+        assert set(kinds(await store.append(appended))) == {AnswerKind.WRITTEN}
+        assert set(kinds(await store.append(appended))) == {AnswerKind.MINE}
+        readings = [Reading(Key(run.workflow_id, name), 0, len(told)) for name in last]
+        for name, page in zip(last, await store.stream_pages(readings), strict=True):
+            assert [(row.offset, row.value, row.serialization) for row in page.rows] == [
+                (offset, text, label)
+                for offset, (_, text, label) in enumerate(one for one in told if one[0] == name)
+            ]
 
 
 def _given(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -214,3 +260,10 @@ def test_workflows_come_back(bench: Bench, fields: list[dict[str, Any]]) -> None
 def test_endings_come_back(bench: Bench, outputs: list[str]) -> None:
     """Every output is the text that was given."""
     bench.endings_come_back(outputs)
+
+
+@bounded
+@given(told=st.lists(st.tuples(texts, texts, texts), min_size=1, max_size=6))
+def test_talk_comes_back(bench: Bench, told: list[Told]) -> None:
+    """Every name, text and label is what was given, each in its order and once."""
+    bench.talk_comes_back(told)

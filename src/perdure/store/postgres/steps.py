@@ -1,4 +1,4 @@
-"""Recording steps and reading them back."""
+"""Recording steps and verdicts of scopes, and reading them back."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Final

@@ -1,17 +1,33 @@
 """A client: looks at the workflows and queues of a database without running any."""
 
 import os
+from collections.abc import Iterable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar, overload
 
+from perdure.api.call_options import checked_id
+from perdure.api.events import all_events, event_codec, event_row
 from perdure.api.management import Workflows
+from perdure.api.messaging import Message, new_messages, post
 from perdure.api.queues import Operator, Queues
+from perdure.api.streams import StreamReader
+from perdure.api.values import checked_key
+from perdure.api.waiting import countdown
 from perdure.api.wiring import build_store
 from perdure.config import EngineConfig, from_environment
 from perdure.engine.committer import Retry
+from perdure.engine.registry import DECORATED
+from perdure.engine.services import Tasks
 from perdure.engine.system import SystemClock, SystemIds
+from perdure.engine.talk import Speaker
 from perdure.errors import NotRunning
+from perdure.logic.durations import Duration, seconds_of
+from perdure.model.ids import WorkflowId
+from perdure.model.talk import Key
 from perdure.ports.store import Store
+from perdure.serialization import Serialization
+
+T = TypeVar("T")
 
 
 class Client:
@@ -33,7 +49,7 @@ class Client:
         self._config = from_environment(given, os.environ)
         self._clock = SystemClock()
         self._retry = Retry(self._clock, SystemIds())
-        self._store: Store | None = None
+        self._speaker: Speaker | None = None
 
     @property
     def config(self) -> EngineConfig:
@@ -43,37 +59,117 @@ class Client:
     @property
     def workflows(self) -> Workflows:
         """The workflows of the database; raises `NotRunning` on a client that is not open."""
-        return Workflows(self._opened(), self._retry)
+        return Workflows(self._opened().store, self._retry)
 
     @property
     def queues(self) -> Queues:
         """The queues of the database, to look at and to change; raises `NotRunning`."""
-        return Queues(self._opened(), self._retry, Operator(self._config.name))
+        return Queues(self._opened().store, self._retry, Operator(self._config.name))
+
+    async def send(
+        self,
+        destination: str,
+        message: Any,
+        topic: str | None = None,
+        *,
+        idempotency_key: str | None = None,
+        to_forks: bool = False,
+    ) -> None:
+        """Send a message to a workflow; see `perdure.send`. Here it is never a step."""
+        sent = [Message(destination, message, topic, idempotency_key)]
+        await self.send_bulk(sent, to_forks=to_forks)
+
+    async def send_bulk(self, messages: Iterable[Message], *, to_forks: bool = False) -> None:
+        """Send several messages, all or none."""
+        speaker = self._opened()
+        await post(speaker, new_messages(speaker, messages), to_forks=to_forks)
+
+    @overload
+    async def get_event(
+        self, workflow_id: str, key: str, *, timeout: Duration | None = None
+    ) -> Any: ...
+    @overload
+    async def get_event(
+        self, workflow_id: str, key: str, *, timeout: Duration | None = None, into: type[T]
+    ) -> T | None: ...
+    async def get_event(
+        self, workflow_id: str, key: str, *, timeout: Duration | None = None, into: Any = Any
+    ) -> Any:
+        """What a workflow published under a key, waited for; see `perdure.get_event`."""
+        speaker = self._opened()
+        at = Key(checked_id(workflow_id), checked_key(key))
+        limit_s = None if timeout is None else seconds_of(timeout, "timeout")
+        left_s = countdown(self._clock, limit_s)
+        row = await event_row(speaker, at, left_s, is_patient=False)
+        if row is None:
+            return None
+        return event_codec(speaker, key, into).decode(row.value, row.serialization)
+
+    async def get_events(self, workflow_id: str) -> Mapping[str, Any]:
+        """Everything a workflow published, by key."""
+        return await all_events(self._opened(), checked_id(workflow_id))
+
+    @overload
+    def read_stream(
+        self, workflow_id: str, key: str, *, offset: int = 0, timeout: Duration | None = None
+    ) -> StreamReader[Any]: ...
+    @overload
+    def read_stream(
+        self,
+        workflow_id: str,
+        key: str,
+        *,
+        offset: int = 0,
+        timeout: Duration | None = None,
+        into: type[T],
+    ) -> StreamReader[T]: ...
+    def read_stream(
+        self,
+        workflow_id: str,
+        key: str,
+        *,
+        offset: int = 0,
+        timeout: Duration | None = None,
+        into: Any = Any,
+    ) -> StreamReader[Any]:
+        """Follow a stream of a workflow; see `perdure.read_stream`."""
+        at = Key(WorkflowId(workflow_id), key)
+        return StreamReader(self._opened(), at, offset=offset, timeout=timeout, annotation=into)
 
     async def open(self) -> None:
         """Connect; does nothing on an open client. A failure leaves nothing open."""
-        if self._store is not None:
+        if self._speaker is not None:
             return
         store = build_store(self._config, self._clock)
         try:
             # Before the store opens: opening makes an empty file where SQLite has none.
             await store.check_schema()
             await store.open()
+            speaker = self._build_speaker(store)
+            await speaker.open()
         except BaseException:
             await store.close()
             raise
-        self._store = store
+        self._speaker = speaker
+
+    def _build_speaker(self, store: Store) -> Speaker:
+        config = self._config
+        serialization = Serialization(
+            config.max_value_bytes, config.unpickle, (), DECORATED.error_class
+        )
+        return Speaker(Tasks(), store, self._clock, self._retry, serialization, is_told=False)
 
     async def close(self) -> None:
         """Disconnect; does nothing on a closed client. It can be opened again."""
-        store, self._store = self._store, None
-        if store is not None:
-            await store.close()
+        speaker, self._speaker = self._speaker, None
+        if speaker is not None:
+            await speaker.close()
+            await speaker.store.close()
 
-    def _opened(self) -> Store:
-        if self._store is None:
+    def _opened(self) -> Speaker:
+        if self._speaker is None:
             raise NotRunning("this client is not open; use `async with Client(...) as client`")
-        return self._store
+        return self._speaker
 
     async def __aenter__(self) -> Self:
         await self.open()

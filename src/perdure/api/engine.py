@@ -196,11 +196,11 @@ class Engine:
     ) -> SendCall:
         """Send a message to a workflow; see `perdure.send`."""
         sent = [Message(destination, message, topic, idempotency_key)]
-        return SendCall(SEND, sent, to_forks=to_forks, kernel=self.kernel)
+        return SendCall(SEND, sent, to_forks=to_forks, speaker=self.kernel.talk)
 
     def send_bulk(self, messages: Iterable[Message], *, to_forks: bool = False) -> SendCall:
         """Send several messages, all or none."""
-        return SendCall(SEND_BULK, list(messages), to_forks=to_forks, kernel=self.kernel)
+        return SendCall(SEND_BULK, list(messages), to_forks=to_forks, speaker=self.kernel.talk)
 
     async def start(self) -> None:
         """Open the database and begin to work; does nothing on a running engine.

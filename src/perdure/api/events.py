@@ -1,16 +1,26 @@
 """Events: values a workflow publishes under keys, for whoever wants to know."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar, cast, overload
 
 from perdure.api.call_options import checked_id
-from perdure.api.waiting import Limit, TimedCall, body_only, heard, kernel_here
+from perdure.api.values import checked_key, encoded
+from perdure.api.waiting import (
+    NOTHING,
+    Left,
+    TimedCall,
+    body_only,
+    countdown,
+    found,
+    heard,
+    speaker_here,
+)
 from perdure.engine.journal import DurableCall
-from perdure.engine.kernel import Kernel
 from perdure.engine.run import Run
 from perdure.engine.signals import Interest
-from perdure.errors import InvalidArgument, PerdureError, UndecodableValue
-from perdure.logic.durations import Duration, to_ms
+from perdure.engine.talk import Speaker
+from perdure.errors import PerdureError, UndecodableValue
+from perdure.logic.durations import Duration
 from perdure.model.answer import AnswerKind
 from perdure.model.ids import WorkflowId
 from perdure.model.talk import EventRow, Key, NewEvent
@@ -33,9 +43,7 @@ class SetEventCall(DurableCall[None]):
         if refusal is None:
             try:
                 self._key = checked_key(key)
-                kernel = kernel_here("set_event")
-                codec = kernel.registry.serialization.value(Any, f"event {key!r}")
-                self._text, _ = codec.encode(value)
+                self._text = encoded(speaker_here("set_event"), value, f"event {key!r}")
             except PerdureError as error:
                 refusal = error
         super().__init__(SET_EVENT, refusal)
@@ -43,15 +51,11 @@ class SetEventCall(DurableCall[None]):
     async def perform(self, run: Run) -> None:
         """Publish, and tell who waits after the commit."""
         kernel = run.kernel
-        item = NewEvent(
-            self._key,
-            self._text,
-            PORTABLE_JSON,
-            self.checkpoint(run, kernel.time.now_ms()),
-        )
+        caller = self.checkpoint(run, kernel.time.now_ms())
+        item = NewEvent(self._key, self._text, PORTABLE_JSON, caller)
         answer = await kernel.journal.submit(run, kernel.talk.events, item, self.known_id)
         if answer.kind is AnswerKind.CONFLICT:
-            raise run.disagree(self.known_id, self.name, answer.standing)
+            await kernel.journal.adopt(run, self.known_id, self.name, answer.standing)
         kernel.talk.announcements.event(Key(run.workflow_id, self._key))
 
     async def replay(self, run: Run, row: StepRow) -> None:
@@ -76,82 +80,95 @@ def set_event(key: str, value: Any) -> SetEventCall:
 class GetEventCall(TimedCall[T]):
     """One wait for an event; in a workflow it is a step that records the value."""
 
-    __slots__ = ("_kernel", "_key", "_type", "_workflow_id")
+    __slots__ = ("_at", "_speaker", "_type")
 
     def __init__(
         self,
-        kernel: Kernel | None,
+        speaker: Speaker | None,
         workflow_id: str,
         key: str,
         timeout: Duration | None,
         annotation: Any,
     ) -> None:
         refusal: PerdureError | None = None
-        self._workflow_id, self._key, self._type = WorkflowId(workflow_id), key, annotation
+        self._at, self._type = Key(WorkflowId(workflow_id), key), annotation
         try:
-            self._kernel = kernel_here("get_event", kernel)
-            self._workflow_id = checked_id(workflow_id)
-            self._key = checked_key(key)
+            self._speaker = speaker_here("get_event", speaker)
+            self._at = Key(checked_id(workflow_id), checked_key(key))
         except PerdureError as error:
             refusal = error
         super().__init__(GET_EVENT, timeout, refusal)
 
     async def plain(self) -> T:
         """Wait; nothing is recorded."""
-        kernel = self._kernel
-        until_ms = None
-        if self._timeout_s is not None:
-            until_ms = kernel.time.now_ms() + to_ms(self._timeout_s)
-        row = await self._wait(kernel, Limit(until_ms, None), None)
+        left_s = countdown(self._speaker.clock, self._timeout_s)
+        is_patient = self._place is not None
+        row = await event_row(self._speaker, self._at, left_s, is_patient=is_patient)
         if row is None:
             return cast("T", None)
-        return self._codec(kernel).decode(row.value, row.serialization)
+        codec: ValueCodec[T] = event_codec(self._speaker, self._at.key, self._type)
+        return codec.decode(row.value, row.serialization)
 
     async def perform(self, run: Run) -> T:
         """Wait, record what was found, and return it."""
         kernel = run.kernel
         started_at_ms = kernel.time.now_ms()
-        row = await self._wait(kernel, self.limit(run), run)
-        output, label = ("null", PORTABLE_JSON) if row is None else (row.value, row.serialization)
+        limit = self.limit(run)
+
+        async def begin_to_wait() -> None:
+            if limit.row is not None:
+                await kernel.journal.record(run, limit.row)
+
+        row = await event_row(
+            kernel.talk,
+            self._at,
+            lambda: limit.left_s(kernel),
+            is_patient=True,
+            begin_to_wait=begin_to_wait,
+        )
+        output, label = NOTHING if row is None else (row.value, row.serialization)
         checkpoint = self.checkpoint(run, started_at_ms, output=output, serialization=label)
         standing = await kernel.journal.record(run, checkpoint)
         if standing is not None:
             return await self.replay(run, standing)
-        if row is None:
-            return cast("T", None)
-        try:
-            return self._codec(kernel).decode(output, label)
-        except UndecodableValue as error:
-            raise run.unreadable(self.known_id, error) from error
+        return self._found(run, output, label)
 
     async def replay(self, run: Run, row: StepRow) -> T:
         """What was found then."""
-        if row.output == "null" and row.serialization == PORTABLE_JSON:
-            return cast("T", None)
-        try:
-            return self._codec(run.kernel).decode(row.output, row.serialization)
-        except UndecodableValue as error:
-            raise run.unreadable(row.step_id, error) from error
+        return self._found(run, row.output, row.serialization)
 
-    async def _wait(self, kernel: Kernel, limit: Limit, run: Run | None) -> EventRow | None:
-        key = Key(self._workflow_id, self._key)
-        interest = Interest(EVENT, self._workflow_id, self._key)
-        with kernel.talk.signals.listening(interest) as ear:
-            while True:
-                ear.clear()
-                rows = await kernel.retry(lambda: kernel.store.events([key]), "reading an event")
-                if rows:
-                    return rows[0]
-                if run is not None and limit.row is not None:
-                    await kernel.journal.record(run, limit.row)
-                    limit = limit._replace(row=None)
-                left_s = limit.left_s(kernel)
-                if left_s is not None and left_s <= 0:
-                    return None
-                await heard(kernel, ear, left_s)
+    def _found(self, run: Run, text: str | None, label: str | None) -> T:
+        codec = event_codec(run.kernel.talk, self._at.key, self._type)
+        return cast("T", found(run, self.known_id, text, label, codec))
 
-    def _codec(self, kernel: Kernel) -> ValueCodec[T]:
-        return kernel.registry.serialization.value(self._type, f"event {self._key!r}")
+
+def event_codec(speaker: Speaker, key: str, annotation: Any) -> ValueCodec[Any]:
+    """How the value of an event is read."""
+    return speaker.serialization.value(annotation, f"event {key!r}")
+
+
+async def event_row(
+    speaker: Speaker,
+    key: Key,
+    left_s: Left,
+    *,
+    is_patient: bool,
+    begin_to_wait: Callable[[], Awaitable[None]] | None = None,
+) -> EventRow | None:
+    """The value under a key, waited for; None when the time is up."""
+    interest = Interest(EVENT, *key)
+    with speaker.signals.listening(interest, is_patient=is_patient) as ear:
+        while True:
+            ear.clear()
+            rows = await speaker.retry(lambda: speaker.store.events([key]), "reading an event")
+            if rows:
+                return rows[0]
+            if left_s() == 0:
+                return None
+            if begin_to_wait is not None:
+                await begin_to_wait()
+                begin_to_wait = None
+            await heard(speaker, ear, left_s())
 
 
 @overload
@@ -168,7 +185,9 @@ def get_event(
     """The value a workflow published under a key, waited for; None when `timeout` is up.
 
     A workflow that does not exist yet may still publish it. In a workflow it is a step that records
-    the value it found; `timeout=0` looks once.
+    the value it found; `timeout=0` looks once. `into` is what the value is read as.
+
+    >>> progress = await get_event(order_id, "progress", timeout=5)
     """
     return GetEventCall(None, workflow_id, key, timeout, into)
 
@@ -176,13 +195,13 @@ def get_event(
 class GetEventsCall(DurableCall[Mapping[str, Any]]):
     """One look at everything a workflow published."""
 
-    __slots__ = ("_kernel", "_workflow_id")
+    __slots__ = ("_speaker", "_workflow_id")
 
-    def __init__(self, kernel: Kernel | None, workflow_id: str) -> None:
+    def __init__(self, speaker: Speaker | None, workflow_id: str) -> None:
         refusal: PerdureError | None = None
         self._workflow_id = WorkflowId(workflow_id)
         try:
-            self._kernel = kernel_here("get_events", kernel)
+            self._speaker = speaker_here("get_events", speaker)
             self._workflow_id = checked_id(workflow_id)
         except PerdureError as error:
             refusal = error
@@ -190,24 +209,19 @@ class GetEventsCall(DurableCall[Mapping[str, Any]]):
 
     async def plain(self) -> Mapping[str, Any]:
         """Read them."""
-        kernel = self._kernel
-        rows = await kernel.retry(
-            lambda: kernel.store.events_of(self._workflow_id), "reading events"
-        )
-        value = kernel.registry.serialization.value
-        return {
-            row.key: value(Any, f"event {row.key!r}").decode(row.value, row.serialization)
-            for row in rows
-        }
+        return await all_events(self._speaker, self._workflow_id)
 
     async def perform(self, run: Run) -> Mapping[str, Any]:
         """Read them, and record what they were."""
         started_at_ms = run.kernel.time.now_ms()
-        found = await self.plain()
-        text, _ = self._codec(run).encode(dict(found))
+        try:
+            values = await self.plain()
+        except UndecodableValue as error:
+            raise run.unreadable(self.known_id, error) from error
+        text, _ = self._codec(run).encode(dict(values))
         checkpoint = self.checkpoint(run, started_at_ms, output=text, serialization=PORTABLE_JSON)
         standing = await run.kernel.journal.record(run, checkpoint)
-        return found if standing is None else await self.replay(run, standing)
+        return values if standing is None else await self.replay(run, standing)
 
     async def replay(self, run: Run, row: StepRow) -> Mapping[str, Any]:
         """What they were then."""
@@ -220,13 +234,15 @@ class GetEventsCall(DurableCall[Mapping[str, Any]]):
         return run.kernel.registry.serialization.value(dict[str, Any], "events")
 
 
+async def all_events(speaker: Speaker, workflow_id: WorkflowId) -> Mapping[str, Any]:
+    """Everything a workflow published, by key."""
+    rows = await speaker.retry(lambda: speaker.store.events_of(workflow_id), "reading events")
+    return {
+        row.key: event_codec(speaker, row.key, Any).decode(row.value, row.serialization)
+        for row in rows
+    }
+
+
 def get_events(workflow_id: str) -> GetEventsCall:
     """Everything a workflow published, by key; empty if there is nothing or no such workflow."""
     return GetEventsCall(None, workflow_id)
-
-
-def checked_key(key: str) -> str:
-    """A key that every database can store; raises `InvalidArgument` otherwise."""
-    if not isinstance(key, str) or not key.strip() or "\x00" in key:
-        raise InvalidArgument(f"key={key!r}: it must be a text that is not blank")
-    return key

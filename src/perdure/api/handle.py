@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar, overload
 
 from perdure.api.events import GetEventCall, GetEventsCall
 from perdure.api.messaging import Message, SendCall
 from perdure.api.running import check_loop
-from perdure.api.streams import StreamReader
+from perdure.api.streams import StreamReader, reader_on
 from perdure.engine.context import PLACE, Branch
 from perdure.engine.journal import DurableCall
 from perdure.engine.kernel import Kernel
@@ -26,11 +26,13 @@ from perdure.errors import (
 from perdure.logic.durations import Duration, seconds_of
 from perdure.model.ids import WorkflowId
 from perdure.model.status import WorkflowState
+from perdure.model.talk import Key
 from perdure.model.wire import CANCEL_WORKFLOW, GET_RESULT, GET_STATUS, PORTABLE_JSON, SEND
 from perdure.model.workflow import Outcome, StepRow, WorkflowFilter, WorkflowRow
 from perdure.serialization import ValueCodec
 
 R = TypeVar("R")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,28 +292,38 @@ class WorkflowHandle(Generic[R]):
     ) -> SendCall:
         """Send the workflow a message; see `perdure.send`."""
         sent = [Message(self.workflow_id, message, topic, idempotency_key)]
-        return SendCall(SEND, sent, to_forks=to_forks, kernel=self._target.kernel)
+        return SendCall(SEND, sent, to_forks=to_forks, speaker=self._target.kernel.talk)
 
+    @overload
+    def event(self, key: str, *, timeout: Duration | None = None) -> GetEventCall[Any]: ...
+    @overload
+    def event(
+        self, key: str, *, timeout: Duration | None = None, into: type[T]
+    ) -> GetEventCall[T | None]: ...
     def event(
         self, key: str, *, timeout: Duration | None = None, into: Any = Any
     ) -> GetEventCall[Any]:
         """What the workflow published under a key; see `perdure.get_event`."""
-        return GetEventCall(self._target.kernel, self.workflow_id, key, timeout, into)
+        return GetEventCall(self._target.kernel.talk, self.workflow_id, key, timeout, into)
 
     def events(self) -> GetEventsCall:
         """Everything the workflow published, by key."""
-        return GetEventsCall(self._target.kernel, self.workflow_id)
+        return GetEventsCall(self._target.kernel.talk, self.workflow_id)
 
+    @overload
     def stream(
-        self,
-        key: str,
-        *,
-        offset: int = 0,
-        timeout: Duration | None = None,
-        into: Any = Any,
+        self, key: str, *, offset: int = 0, timeout: Duration | None = None
+    ) -> StreamReader[Any]: ...
+    @overload
+    def stream(
+        self, key: str, *, offset: int = 0, timeout: Duration | None = None, into: type[T]
+    ) -> StreamReader[T]: ...
+    def stream(
+        self, key: str, *, offset: int = 0, timeout: Duration | None = None, into: Any = Any
     ) -> StreamReader[Any]:
         """Follow a stream of the workflow; see `perdure.read_stream`."""
-        return StreamReader(self._target.kernel, self.workflow_id, key, offset, timeout, into)
+        at = Key(self.workflow_id, key)
+        return reader_on(self._target.kernel.talk, at, offset, timeout, into)
 
     def __await__(self) -> Generator[Any, None, R]:
         return self.result().__await__()

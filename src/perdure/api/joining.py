@@ -1,45 +1,55 @@
 """Waiting for several workflows at once."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from perdure.api.call_options import checked_id
 from perdure.api.handle import WorkflowHandle
-from perdure.api.waiting import kernel_here
+from perdure.api.running import RUNNING, check_loop
+from perdure.engine.context import PLACE, Branch
 from perdure.engine.journal import DurableCall
 from perdure.engine.kernel import Kernel
 from perdure.engine.run import Run
-from perdure.errors import InvalidArgument, PerdureError
+from perdure.errors import InvalidArgument, PerdureError, WrongPlace
 from perdure.model.ids import WorkflowId
 from perdure.model.wire import PORTABLE_JSON, WAIT_FIRST
 from perdure.model.workflow import StepRow
+
+T_co = TypeVar("T_co", covariant=True)
 
 Reference = str | WorkflowHandle[Any]
 """A workflow by its id or by a handle."""
 
 
-class FirstCall(DurableCall[WorkflowId]):
-    """One wait for the first of several workflows to end; in a workflow it is a step."""
+class WaitCall(DurableCall[T_co]):
+    """One wait for several workflows; `_ids` are theirs."""
 
     __slots__ = ("_ids", "_kernel")
 
     waits: ClassVar[bool] = True
 
-    def __init__(self, workflows: Sequence[Reference], kernel: Kernel | None = None) -> None:
+    def __init__(self, name: str, workflows: Sequence[Reference]) -> None:
         refusal: PerdureError | None = None
         self._ids: list[WorkflowId] = []
         try:
-            self._kernel = kernel_here("select_workflow", kernel)
+            self._kernel = _kernel_of(name, workflows)
             self._ids = [_id_of(each) for each in workflows]
         except PerdureError as error:
             refusal = error
-        super().__init__(WAIT_FIRST, refusal)
+        super().__init__(name, refusal)
+
+
+class FirstCall(WaitCall[WorkflowId]):
+    """One wait for the first of several workflows to end; in a workflow it is a step."""
+
+    __slots__ = ()
 
     async def plain(self) -> WorkflowId:
         """Wait; nothing is recorded."""
         if not self._ids:
             raise InvalidArgument("select_workflow needs at least one workflow")
-        return await self._kernel.waiter.first(self._ids)
+        is_patient = self._place is not None
+        return await self._kernel.waiter.first(self._ids, is_patient=is_patient)
 
     async def perform(self, run: Run) -> WorkflowId:
         """Wait, and record which one it was, or that there was none to wait for."""
@@ -75,22 +85,59 @@ class FirstCall(DurableCall[WorkflowId]):
         return first
 
 
+class JoinCall(WaitCall[None]):
+    """One wait for all of several workflows. It chooses nothing, so that it takes no step id."""
+
+    __slots__ = ()
+
+    is_recorded: ClassVar[bool] = False
+
+    async def plain(self) -> None:
+        """Wait."""
+        await self._kernel.waiter.all(self._ids, is_patient=self._place is not None)
+
+    async def perform(self, run: Run) -> None:
+        """The same."""
+        del run
+        await self.plain()
+
+
 def select_workflow(workflows: Iterable[Reference]) -> FirstCall:
     """Wait until the first of several workflows has ended, however; returns its id.
 
     One shared wait, however many there are. Ids of workflows that do not exist are waited for. In a
     workflow it is a step; the others go on.
+
+    >>> first = await select_workflow([one, another])
     """
-    return FirstCall(list(workflows))
+    return FirstCall(WAIT_FIRST, list(workflows))
 
 
-async def join(workflows: Iterable[Reference]) -> None:
+def join(workflows: Iterable[Reference]) -> JoinCall:
     """Wait until all of several workflows have ended, however; their results are for `result()`.
 
-    One shared wait. It chooses nothing, so that it takes no step id.
+    One shared wait, which takes no step id.
     """
-    kernel = kernel_here("join")
-    await kernel.waiter.all([_id_of(each) for each in workflows])
+    return JoinCall("join", list(workflows))
+
+
+def _kernel_of(what: str, workflows: Sequence[Reference]) -> Kernel:
+    """The engine that waits: the run's, the handles', or the only one."""
+    place = PLACE.get()
+    own = None if place is None else place.run.kernel
+    of_handles = [each.target.kernel for each in workflows if isinstance(each, WorkflowHandle)]
+    if own is not None and (type(place) is Branch or not of_handles):
+        kernel = own
+    else:
+        kernel = of_handles[0] if of_handles else RUNNING.only_one(what)
+    if any(each is not kernel for each in of_handles):
+        raise WrongPlace(
+            f"{what} waits for workflows of one engine; wait for those of another in a step of "
+            "their own"
+        )
+    kernel.talk.check_open()
+    check_loop(kernel)
+    return kernel
 
 
 def _id_of(reference: Reference) -> WorkflowId:

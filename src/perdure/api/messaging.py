@@ -6,24 +6,27 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast, overload
 
 from perdure.api.call_options import checked_id
-from perdure.api.waiting import Limit, TimedCall, body_only, heard, kernel_here
+from perdure.api.values import checked_key, checked_topic, encoded
+from perdure.api.waiting import (
+    NOTHING,
+    Limit,
+    TimedCall,
+    body_only,
+    found,
+    heard,
+    speaker_here,
+)
 from perdure.engine.context import TRACK
-from perdure.engine.journal import DurableCall
-from perdure.engine.kernel import Kernel
+from perdure.engine.journal import DurableCall, note_record
 from perdure.engine.run import Run
 from perdure.engine.signals import Interest
-from perdure.errors import (
-    InvalidArgument,
-    PerdureError,
-    UndecodableValue,
-    UnknownDestination,
-    WorkflowError,
-)
+from perdure.engine.talk import Speaker
+from perdure.errors import InvalidArgument, PerdureError, UnknownDestination, WorkflowError
 from perdure.logic.durations import Duration
 from perdure.model.answer import Answer, AnswerKind
 from perdure.model.ids import WorkflowId
 from perdure.model.talk import NewMessage, Receiving, Sending
-from perdure.model.wire import NULL_TOPIC, PORTABLE_JSON, RECV, SEND, SEND_BULK
+from perdure.model.wire import PORTABLE_JSON, RECV, SEND, SEND_BULK
 from perdure.model.workflow import StepRow
 from perdure.ports.store.hints import MESSAGE
 from perdure.serialization import ValueCodec
@@ -35,7 +38,7 @@ SendAnswer = Answer[StepRow | frozenset[WorkflowId]]
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of several that are sent together."""
+    """One message of several that are sent together; the fields are those of `send`."""
 
     destination: str
     message: Any
@@ -46,16 +49,21 @@ class Message:
 class SendCall(DurableCall[None]):
     """One sending; in a workflow a step, recorded with the messages or not at all."""
 
-    __slots__ = ("_kernel", "_messages", "_to_forks")
+    __slots__ = ("_messages", "_speaker", "_to_forks")
 
     def __init__(
-        self, name: str, messages: Sequence[Message], *, to_forks: bool, kernel: Kernel | None
+        self,
+        name: str,
+        messages: Sequence[Message],
+        *,
+        to_forks: bool,
+        speaker: Speaker | None = None,
     ) -> None:
         refusal: PerdureError | None = None
         self._messages: tuple[NewMessage, ...] = ()
         try:
-            self._kernel = kernel_here("send", kernel)
-            self._messages = _encoded(self._kernel, messages)
+            self._speaker = speaker_here("send", speaker)
+            self._messages = new_messages(self._speaker, messages)
         except PerdureError as error:
             refusal = error
         self._to_forks = to_forks
@@ -63,14 +71,7 @@ class SendCall(DurableCall[None]):
 
     async def plain(self) -> None:
         """Send; nothing is recorded."""
-        if not self._messages:
-            return
-        lane = self._kernel.talk.sends
-        await lane.room()
-        entry = lane.submit(Sending(self._messages, None, self._to_forks), _keep)
-        missing = self._sent(await entry.future)
-        if missing is not None:
-            raise missing
+        await post(self._speaker, self._messages, to_forks=self._to_forks)
 
     async def perform(self, run: Run) -> None:
         """Send and record it; what cannot be sent is recorded as the step's error."""
@@ -78,70 +79,67 @@ class SendCall(DurableCall[None]):
         journal, lane = run.kernel.journal, run.kernel.talk.sends
         item = Sending(self._messages, caller, self._to_forks)
         answer = await journal.submit(run, lane, item, self.known_id)
-        missing = self._sent(answer)
+        missing = _told(self._speaker, self._messages, answer)
         if missing is not None:
             text = run.kernel.registry.serialization.errors.encode(missing)
             row = caller._replace(error=text, serialization=PORTABLE_JSON)
             standing = await journal.record(run, row)
-            if standing is not None:
-                return await self.replay(run, standing)
-            raise missing
-        if answer.kind is AnswerKind.CONFLICT:
-            standing = answer.standing if isinstance(answer.standing, StepRow) else None
-            if standing is None or standing.name != self.name:
-                raise run.disagree(self.known_id, self.name, standing)
+            if standing is None:
+                raise missing
             await self.replay(run, standing)
-        return None
+        elif answer.kind is AnswerKind.CONFLICT:
+            other = answer.standing if isinstance(answer.standing, StepRow) else None
+            await self.replay(run, await journal.adopt(run, self.known_id, self.name, other))
 
     async def replay(self, run: Run, row: StepRow) -> None:
         """It was sent, or could not be."""
         if row.error:
             raise run.error_of(row)
 
-    def _sent(self, answer: SendAnswer) -> WorkflowError | None:
-        """Who waits here hears of it; the destinations that do not exist are an error."""
-        if answer.kind is AnswerKind.CONFLICT and isinstance(answer.standing, frozenset):
-            return UnknownDestination(min(answer.standing))
-        signals = self._kernel.talk.signals
-        for message in self._messages:
-            signals.hear(f"{MESSAGE}{message.destination}::{message.topic}")
-        return None
+
+async def post(speaker: Speaker, messages: Sequence[NewMessage], *, to_forks: bool) -> None:
+    """Send messages from outside of a body; raises `UnknownDestination`."""
+    if not messages:
+        return
+    lane = speaker.sends
+    await lane.room()
+    answer = await lane.submit(Sending(tuple(messages), None, to_forks)).future
+    missing = _told(speaker, messages, answer)
+    if missing is not None:
+        raise missing
 
 
-def _keep(answer: Answer[Any]) -> None:
-    """Marks an item as not to be withdrawn when its caller is cancelled."""
-
-
-def _encoded(kernel: Kernel, messages: Sequence[Message]) -> tuple[NewMessage, ...]:
-    """The rows of messages, checked before any is sent."""
-    codec = kernel.registry.serialization.value(Any, "message")
-    rows: list[NewMessage] = []
-    seen: set[tuple[str, str]] = set()
+def _told(
+    speaker: Speaker, messages: Iterable[NewMessage], answer: SendAnswer
+) -> WorkflowError | None:
+    """Who waits here hears of it; the destinations that do not exist are an error."""
+    if answer.kind is AnswerKind.CONFLICT and isinstance(answer.standing, frozenset):
+        return UnknownDestination(min(answer.standing))
     for message in messages:
+        speaker.signals.hear(f"{MESSAGE}{message.destination}::{message.topic}")
+    return None
+
+
+def new_messages(speaker: Speaker, messages: Iterable[Message]) -> tuple[NewMessage, ...]:
+    """The rows of messages, checked before any is sent."""
+    rows: list[NewMessage] = []
+    seen: set[str] = set()
+    for message in messages:
+        if not isinstance(message, Message):
+            raise InvalidArgument(f"send_bulk takes Message(...), not {message!r}")
         destination = checked_id(message.destination)
         key = message.idempotency_key
-        if key is None:
-            message_id = f"{secrets.token_hex(16)}::{destination}"
-        else:
-            if not isinstance(key, str) or not key.strip() or "\x00" in key:
-                raise InvalidArgument(f"idempotency_key={key!r}: it must be a text not blank")
-            if (key, destination) in seen:
-                raise InvalidArgument(
-                    f"two messages to {destination!r} have the idempotency key {key!r}"
-                )
-            seen.add((key, destination))
-            message_id = f"{key}::{destination}"
-        text, _ = codec.encode(message.message)
-        rows.append(NewMessage(message_id, destination, _topic(message.topic), text, PORTABLE_JSON))
+        first = secrets.token_hex(16) if key is None else checked_key(key, "idempotency_key")
+        message_id = f"{first}::{destination}"
+        if message_id in seen:
+            raise InvalidArgument(
+                f"two messages to {destination!r} have the idempotency key {key!r}"
+            )
+        seen.add(message_id)
+        text = encoded(speaker, message.message, "message")
+        topic = checked_topic(message.topic)
+        rows.append(NewMessage(message_id, destination, topic, text, PORTABLE_JSON))
     return tuple(rows)
-
-
-def _topic(topic: str | None) -> str:
-    if topic is None:
-        return NULL_TOPIC
-    if not isinstance(topic, str) or "\x00" in topic:
-        raise InvalidArgument(f"topic={topic!r}: it must be a text, or None for the default one")
-    return topic
 
 
 def send(
@@ -156,22 +154,19 @@ def send(
 
     In a workflow it is a step: sent once, whatever happens. In a step, or outside, it is sent each
     time; an `idempotency_key` makes repeats of it for one destination one message, for ever. With
-    `to_forks` the workflows that were forked from the destination get it too. Raises
-    `UnknownDestination` if there is no such workflow; a finished one keeps it unread.
+    `to_forks` the workflows that were forked from the destination get it too. A value that is not
+    of JSON's kinds, such as a dataclass, is written by its class, for `recv(into=...)` to read.
+    Raises `UnknownDestination` if there is no such workflow; a finished one keeps it unread.
 
     >>> await send(order_id, {"approved": True}, "decision")
     """
-    return send_on(None, [Message(destination, message, topic, idempotency_key)], to_forks=to_forks)
+    sent = [Message(destination, message, topic, idempotency_key)]
+    return SendCall(SEND, sent, to_forks=to_forks)
 
 
 def send_bulk(messages: Iterable[Message], *, to_forks: bool = False) -> SendCall:
-    """Send several messages, all or none, in one step."""
-    return SendCall(SEND_BULK, list(messages), to_forks=to_forks, kernel=None)
-
-
-def send_on(kernel: Kernel | None, messages: Sequence[Message], *, to_forks: bool) -> SendCall:
-    """The same on one engine."""
-    return SendCall(SEND, messages, to_forks=to_forks, kernel=kernel)
+    """Send several messages, all or none, in one step; see `send`."""
+    return SendCall(SEND_BULK, list(messages), to_forks=to_forks)
 
 
 class RecvCall(TimedCall[T]):
@@ -181,11 +176,11 @@ class RecvCall(TimedCall[T]):
 
     def __init__(self, topic: str | None, timeout: Duration | None, annotation: Any) -> None:
         refusal = body_only("recv")
-        self._topic = NULL_TOPIC
+        self._topic = ""
         try:
-            self._topic = _topic(topic)
+            self._topic = checked_topic(topic)
         except PerdureError as error:
-            refusal = error
+            refusal = refusal or error
         self._type = annotation
         super().__init__(RECV, timeout, refusal)
 
@@ -195,46 +190,48 @@ class RecvCall(TimedCall[T]):
 
     async def perform(self, run: Run) -> T:
         """Take the oldest message of the topic, or wait for one until the time is up."""
-        kernel = run.kernel
+        kernel, talk = run.kernel, run.kernel.talk
         started_at_ms = kernel.time.now_ms()
         limit = self.limit(run)
-        with kernel.talk.signals.listening(Interest(MESSAGE, run.workflow_id, self._topic)) as ear:
+        interest = Interest(MESSAGE, run.workflow_id, self._topic)
+        with talk.signals.listening(interest, is_patient=True) as ear:
             while True:
                 ear.clear()
                 row = await self._take(run, started_at_ms, limit)
                 if row is not None:
                     return await self.replay(run, row)
+                if limit.left_s(kernel) == 0:
+                    return await self._nothing(run, started_at_ms)
                 if limit.row is not None:
                     await kernel.journal.record(run, limit.row)
                     limit = limit._replace(row=None)
-                left_s = limit.left_s(kernel)
-                if left_s is not None and left_s <= 0:
-                    return await self._nothing(run, started_at_ms)
-                await heard(kernel, ear, left_s)
+                await heard(talk, ear, limit.left_s(kernel))
 
     async def _take(self, run: Run, started_at_ms: int, limit: Limit) -> StepRow | None:
         """The step's record with the message in it, None if there was none."""
-        item = Receiving(
-            self._topic, self.checkpoint(run, started_at_ms, serialization=None), limit.row
-        )
-        track = TRACK.get()
-        step_id = self.known_id
+        journal, step_id, track = run.kernel.journal, self.known_id, TRACK.get()
 
         def late(answer: Answer[StepRow]) -> None:
             if track is not None and answer.standing is not None:
                 track.took(step_id)
 
-        answer = await run.kernel.journal.submit(run, run.kernel.talk.receives, item, step_id, late)
+        item = Receiving(self._topic, self.checkpoint(run, started_at_ms), limit.row)
+        answer = await journal.submit(run, run.kernel.talk.receives, item, step_id, late)
         row = answer.standing
-        if row is not None and row.name != self.name:
-            raise run.disagree(step_id, self.name, row)
-        if row is not None and track is not None and track.is_leaf:
+        if answer.kind is AnswerKind.CONFLICT:
+            row = await journal.adopt(run, step_id, self.name, row)
+        if row is None:
+            return None
+        if track is not None and track.is_leaf:
             # Its code sees it when its scope ends, and only if it wins.
             track.took(step_id)
+        else:
+            note_record(step_id)
         return row
 
     async def _nothing(self, run: Run, started_at_ms: int) -> T:
-        row = self.checkpoint(run, started_at_ms, output="null", serialization=PORTABLE_JSON)
+        output, label = NOTHING
+        row = self.checkpoint(run, started_at_ms, output=output, serialization=label)
         standing = await run.kernel.journal.record(run, row)
         if standing is not None:
             return await self.replay(run, standing)
@@ -242,13 +239,8 @@ class RecvCall(TimedCall[T]):
 
     async def replay(self, run: Run, row: StepRow) -> T:
         """The message that was taken, or None where there was none in time."""
-        if row.output == "null" and row.serialization == PORTABLE_JSON:
-            return cast("T", None)
         codec: ValueCodec[T] = run.kernel.registry.serialization.value(self._type, "message")
-        try:
-            return codec.decode(row.output, row.serialization)
-        except UndecodableValue as error:
-            raise run.unreadable(row.step_id, error) from error
+        return cast("T", found(run, row.step_id, row.output, row.serialization, codec))
 
 
 @overload
@@ -263,8 +255,8 @@ def recv(
     """Take the oldest message of a topic, waiting for one; None when `timeout` is up.
 
     Only in a workflow's body. Messages of a topic come in the order in which they were sent, each
-    once, also over restarts: the instant at which the time is up survives them. `into` is what the
-    message is read as, such as a dataclass; without it JSON's own kinds.
+    once, also over restarts: the instant at which the time is up survives them. `timeout=0` looks
+    once. `into` is what the message is read as, such as a dataclass; without it JSON's own kinds.
 
     >>> decision = await recv("decision", timeout=timedelta(days=1), into=Decision)
     """

@@ -6,6 +6,7 @@ import threading
 from perdure.engine.context import PLACE
 from perdure.engine.kernel import Kernel
 from perdure.engine.registry import WorkflowDefinition
+from perdure.engine.talk import Speaker
 from perdure.errors import AmbiguousEngine, NotRunning, WrongPlace
 
 
@@ -88,7 +89,7 @@ def kernel_for(definition: WorkflowDefinition, chosen: Kernel | None) -> Kernel:
     return kernel
 
 
-def check_loop(kernel: Kernel) -> None:
+def check_loop(kernel: Kernel | Speaker) -> None:
     """Refuse a call from another event loop than the engine's."""
     if asyncio.get_running_loop() is not kernel.loop:
         raise WrongPlace(

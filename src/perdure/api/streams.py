@@ -1,17 +1,20 @@
 """Streams: values a workflow appends under keys, for readers who follow."""
 
+import asyncio
 import hashlib
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from collections.abc import Awaitable
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar, overload
 
 from perdure.api.call_options import checked_id
-from perdure.api.events import checked_key
-from perdure.api.waiting import heard, kernel_here
-from perdure.engine.context import PLACE, StepScope
+from perdure.api.values import checked_key, encoded
+from perdure.api.waiting import countdown, heard, speaker_here
+from perdure.engine.context import PLACE, Place, StepScope, describe
 from perdure.engine.journal import DurableCall
-from perdure.engine.kernel import Kernel
 from perdure.engine.run import Run
 from perdure.engine.signals import Interest
+from perdure.engine.talk import Speaker
 from perdure.errors import (
+    BuiltElsewhere,
     InvalidArgument,
     NotRunning,
     PerdureError,
@@ -22,6 +25,7 @@ from perdure.errors import (
 )
 from perdure.logic.durations import Duration, seconds_of
 from perdure.model.answer import AnswerKind
+from perdure.model.ids import WorkflowId
 from perdure.model.status import ACTIVE
 from perdure.model.talk import Appending, Key, StreamRow
 from perdure.model.wire import (
@@ -38,7 +42,7 @@ from perdure.serialization import ValueCodec
 
 T = TypeVar("T")
 
-PAGE = 100
+PAGE: Final = 100
 """How many values a reader reads ahead."""
 
 
@@ -49,25 +53,21 @@ class AppendCall(DurableCall[None]):
 
     def __init__(self, name: str, key: str, text: str, refusal: PerdureError | None) -> None:
         self._key, self._text = key, text
-        if refusal is None and PLACE.get() is None:
-            refusal = NotRunning(f"{name} was called outside a workflow: it has no stream to write")
         super().__init__(name, refusal)
 
     async def perform(self, run: Run) -> None:
         """Append and record it, then tell who reads."""
         checkpoint = self.checkpoint(run, run.kernel.time.now_ms())
-        await self._append(
-            run,
-            Appending(
-                run.workflow_id,
-                run.owner,
-                self.known_id,
-                self._key,
-                self._text,
-                PORTABLE_JSON,
-                caller=checkpoint,
-            ),
+        item = Appending(
+            run.workflow_id,
+            run.owner,
+            self.known_id,
+            self._key,
+            self._text,
+            PORTABLE_JSON,
+            caller=checkpoint,
         )
+        await self._append(run, item)
 
     async def plain(self) -> None:
         """Append from inside a step; an attempt that is made again finds it appended."""
@@ -75,27 +75,23 @@ class AppendCall(DurableCall[None]):
         if type(place) is not StepScope:
             raise AssertionError("outside of a workflow it is refused")
         run = place.run
-        digest = hashlib.sha256(self._text.encode()).hexdigest()[:32]
-        number = place.count_append()
-        append_id = f"{place.step_id}:{self._key}:{number}:{digest}"
-        await self._append(
-            run,
-            Appending(
-                run.workflow_id,
-                run.owner,
-                place.step_id,
-                self._key,
-                self._text,
-                PORTABLE_JSON,
-                append_id=append_id,
-            ),
+        digest = hashlib.sha256(f"{self._key}\0{self._text}".encode()).hexdigest()[:32]
+        item = Appending(
+            run.workflow_id,
+            run.owner,
+            place.step_id,
+            self._key,
+            self._text,
+            PORTABLE_JSON,
+            append_id=f"{place.step_id}:{place.count_append()}:{digest}",
         )
+        await self._append(run, item)
 
     async def _append(self, run: Run, item: Appending) -> None:
         kernel = run.kernel
         answer = await kernel.journal.submit(run, kernel.talk.appends, item, item.step_id)
         if answer.kind is AnswerKind.CONFLICT:
-            raise run.disagree(item.step_id, self.name, answer.standing)
+            await kernel.journal.adopt(run, item.step_id, self.name, answer.standing)
         kernel.talk.announcements.stream(Key(run.workflow_id, self._key))
 
     async def replay(self, run: Run, row: StepRow) -> None:
@@ -110,13 +106,17 @@ def write_stream(key: str, value: Any) -> AppendCall:
 
     >>> await write_stream("tokens", "Hello")
     """
-    try:
-        checked = checked_key(key)
-        kernel = kernel_here("write_stream")
-        text, _ = kernel.registry.serialization.value(Any, f"stream {key!r}").encode(value)
-    except PerdureError as refusal:
-        return AppendCall(WRITE_STREAM, key, "", refusal)
-    return AppendCall(WRITE_STREAM, checked, text, None)
+    refusal = _outside(WRITE_STREAM)
+    text = ""
+    if refusal is None:
+        try:
+            checked_key(key)
+            text = encoded(speaker_here("write_stream"), value, f"value of stream {key!r}")
+            if _ends(text):
+                raise InvalidArgument(f"{value!r} stands for the end of a stream; use close_stream")
+        except PerdureError as error:
+            refusal = error
+    return AppendCall(WRITE_STREAM, key, text, refusal)
 
 
 def close_stream(key: str) -> AppendCall:
@@ -124,174 +124,256 @@ def close_stream(key: str) -> AppendCall:
 
     A stream also ends when its workflow does.
     """
-    try:
-        return AppendCall(CLOSE_STREAM, checked_key(key), STREAM_CLOSED, None)
-    except PerdureError as refusal:
-        return AppendCall(CLOSE_STREAM, key, "", refusal)
+    refusal = _outside(CLOSE_STREAM)
+    if refusal is None:
+        try:
+            checked_key(key)
+        except PerdureError as error:
+            refusal = error
+    return AppendCall(CLOSE_STREAM, key, STREAM_CLOSED, refusal)
+
+
+def _outside(what: str) -> PerdureError | None:
+    if PLACE.get() is not None:
+        return None
+    return NotRunning(f"{what} was called outside a workflow: it has no stream to write")
+
+
+def _ends(text: str) -> bool:
+    """Whether a value ends its stream; other SDKs write it without the quotes of JSON."""
+    return text in (STREAM_CLOSED, STREAM_CLOSED.strip('"'))
+
+
+class _Position(NamedTuple):
+    """How far a reader is."""
+
+    offset: int
+    is_over: bool
 
 
 class StreamReader(Generic[T]):
     """Follows one stream: an async iterator over its values, in the order they were written.
 
     It ends at the stream's close, or when the workflow has ended and every value was delivered.
-    `offset` is that of the next value. In a workflow each value is a recorded step.
+    In a workflow each value is a recorded step, and the reader belongs to the place it was made in.
     """
 
     def __init__(
         self,
-        kernel: Kernel | None,
-        workflow_id: str,
-        key: str,
-        offset: int,
-        timeout: Duration | None,
-        annotation: Any,
+        speaker: Speaker,
+        key: Key,
+        *,
+        offset: int = 0,
+        timeout: Duration | None = None,
+        annotation: Any = Any,
     ) -> None:
-        self.kernel = kernel_here("read_stream", kernel)
-        self.workflow_id = checked_id(workflow_id)
-        self.key = checked_key(key)
         if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
             raise InvalidArgument(f"offset={offset!r}: values are counted from 0")
-        self.offset = offset
-        self.timeout_s = None if timeout is None else seconds_of(timeout, "timeout")
-        self.codec: ValueCodec[T] = self.kernel.registry.serialization.value(
-            annotation, f"value of stream {key!r}"
-        )
+        self._speaker = speaker
+        self._key = Key(checked_id(key.workflow_id), checked_key(key.key))
+        self._timeout_s = None if timeout is None else seconds_of(timeout, "timeout")
+        what = f"value of stream {key.key!r}"
+        self._codec: ValueCodec[T] = speaker.serialization.value(annotation, what)
+        self._position = _Position(offset, is_over=False)
         self._ahead: list[StreamRow] = []
-        self._is_over = False
+        self._turn = asyncio.Lock()
+        self._place: Place | None = PLACE.get()
+
+    @property
+    def offset(self) -> int:
+        """That of the next value: where another reader would go on."""
+        return self._position.offset
 
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> T:
-        if self._is_over:
+    def __anext__(self) -> Awaitable[T]:
+        return self.read(is_patient=False)
+
+    async def read(self, *, is_patient: bool) -> T:
+        """The next value; raises `StopAsyncIteration` at the end. A patient one outlasts a stop."""
+        async with self._turn:
+            row = await self.next_row(is_patient=is_patient)
+            self.deliver(row)
+        if row is None:
             raise StopAsyncIteration
-        try:
-            found = await ReadCall(self)
-        except BaseException:
-            self._is_over = True
-            raise
-        if found is None:
-            self._is_over = True
-            raise StopAsyncIteration
-        return self.value(found.value, found.serialization)
+        return self.value(row.value, row.serialization)
+
+    def misplaced(self) -> BuiltElsewhere | None:
+        """Why it cannot be read here: branches share nothing, and a replay may drive one alone."""
+        place = PLACE.get()
+        if place is self._place:
+            return None
+        return BuiltElsewhere(
+            f"a reader that was made {describe(self._place)} was asked {describe(place)} for a "
+            "value; make another where it is read"
+        )
+
+    @property
+    def turn(self) -> asyncio.Lock:
+        """Held while a value is read, so that several at a time get different ones."""
+        return self._turn
+
+    @property
+    def position(self) -> _Position:
+        """How far it is."""
+        return self._position
+
+    def go_to(self, position: _Position) -> None:
+        """Be so far, as if nothing beyond had been read."""
+        self._position = position
+        self._ahead.clear()
+
+    def deliver(self, row: StreamRow | None) -> None:
+        """The row at the offset is handed out, or None: there is no other."""
+        offset = self._position.offset
+        self._position = _Position(offset + (row is not None), is_over=row is None)
+        if self._ahead:
+            del self._ahead[0]
 
     def value(self, text: str, serialization: str | None) -> T:
         """A value as it is read here; one that cannot be fails alone."""
-        return self.codec.decode(text, serialization)
+        return self._codec.decode(text, serialization)
 
-    async def next_row(self) -> StreamRow | None:
-        """The row at the offset, waited for; None at the end of the stream."""
-        kernel = self.kernel
-        until_ms = None
-        if self.timeout_s is not None:
-            until_ms = kernel.time.now_ms() + self.timeout_s * 1000
-        interest = Interest(STREAM, self.workflow_id, self.key, self.offset)
-        with kernel.talk.signals.listening(interest) as ear:
-            while True:
-                ear.clear()
-                row = await self._look()
-                if row is not None:
-                    return None if _is_close(row) else row
-                if self._is_over:
-                    return None
-                left_s = None
-                if until_ms is not None:
-                    left_s = max(kernel.time.seconds_until(until_ms), 0.0)
-                    if left_s <= 0:
-                        raise StreamTimeout(self.workflow_id, self.key, self.timeout_s or 0)
-                await heard(kernel, ear, left_s)
+    async def next_row(self, *, is_patient: bool) -> StreamRow | None:
+        """The row at the offset, waited for; None at the end. A failure is the reader's end."""
+        if self._position.is_over:
+            return None
+        left_s = countdown(self._speaker.clock, self._timeout_s)
+        interest = Interest(STREAM, *self._key, self._position.offset)
+        try:
+            with self._speaker.signals.listening(interest, is_patient=is_patient) as ear:
+                while not self._ahead:
+                    ear.clear()
+                    if await self._look():
+                        return None
+                    if not self._ahead:
+                        if left_s() == 0:
+                            raise StreamTimeout(*self._key, self._timeout_s or 0.0)
+                        await heard(self._speaker, ear, left_s())
+        except PerdureError:
+            self._position = self._position._replace(is_over=True)
+            raise
+        row = self._ahead[0]
+        return None if _ends(row.value) else row
 
-    async def _look(self) -> StreamRow | None:
-        if self._ahead:
-            return self._ahead[0]
-        kernel = self.kernel
-        reading = Reading(Key(self.workflow_id, self.key), self.offset, PAGE)
-        (page,) = await kernel.retry(
-            lambda: kernel.store.stream_pages([reading]), "reading a stream"
+    async def _look(self) -> bool:
+        """Read ahead; says whether nothing follows any more."""
+        reading = Reading(self._key, self._position.offset, PAGE)
+        speaker = self._speaker
+        (page,) = await speaker.retry(
+            lambda: speaker.store.stream_pages([reading]), "reading a stream"
         )
         if page.state is None:
-            raise WorkflowNotFound(self.workflow_id)
+            raise WorkflowNotFound(self._key.workflow_id)
         self._ahead = list(page.rows)
-        if not page.rows and page.state not in ACTIVE:
-            self._is_over = True
-        return self._ahead[0] if self._ahead else None
-
-    def take(self) -> None:
-        """The row at the offset was delivered."""
-        if self._ahead:
-            del self._ahead[0]
-        self.offset += 1
+        return not page.rows and page.state not in ACTIVE
 
 
-class ReadCall(DurableCall["StreamRow | None"]):
-    """One step of a reader: the next value, or None at the end."""
+class RecordedReader(StreamReader[T]):
+    """A reader of an engine: in the body of a workflow each value is a step."""
 
-    __slots__ = ("_reader",)
+    def __anext__(self) -> Awaitable[T]:
+        return ReadCall(self)
+
+
+class ReadCall(DurableCall[T]):
+    """One step of a reader: the next value, or the end."""
+
+    __slots__ = ("_before", "_reader")
 
     waits: ClassVar[bool] = True
 
-    def __init__(self, reader: StreamReader[Any]) -> None:
+    def __init__(self, reader: StreamReader[T]) -> None:
         self._reader = reader
-        super().__init__(READ_STREAM)
+        self._before: _Position | None = None
+        super().__init__(READ_STREAM, reader.misplaced())
 
-    async def plain(self) -> StreamRow | None:
+    def spend(self) -> None:
+        """What a branch read that lost is read again."""
+        super().spend()
+        if self._before is not None:
+            self._reader.go_to(self._before)
+
+    async def plain(self) -> T:
         """Read it."""
-        row = await self._reader.next_row()
-        if row is not None:
-            self._reader.take()
-        return row
+        return await self._reader.read(is_patient=self._place is not None)
 
-    async def perform(self, run: Run) -> StreamRow | None:
+    async def perform(self, run: Run) -> T:
         """Read it, record it, and only then hand it out."""
         started_at_ms = run.kernel.time.now_ms()
-        row: StreamRow | None = None
-        failure: WorkflowError | None = None
-        try:
-            row = await self._reader.next_row()
-        except (StreamTimeout, WorkflowNotFound) as error:
-            failure = error
-        if failure is not None:
-            text = run.kernel.registry.serialization.errors.encode(failure)
+        reader = self._reader
+        async with reader.turn:
+            before = reader.position
+            failure: WorkflowError | None = None
+            output: str | None = STREAM_CLOSED
+            label: str | None = PORTABLE_JSON
+            error: str | None = None
+            row: StreamRow | None = None
+            try:
+                row = await reader.next_row(is_patient=True)
+            except (StreamTimeout, WorkflowNotFound) as refusal:
+                failure, output = refusal, None
+                error = run.kernel.registry.serialization.errors.encode(refusal)
+            if row is not None:
+                output, label = row.value, row.serialization
             checkpoint = self.checkpoint(
-                run, started_at_ms, error=text, serialization=PORTABLE_JSON
+                run, started_at_ms, output=output, error=error, serialization=label
             )
-        elif row is None:
-            checkpoint = self.checkpoint(
-                run, started_at_ms, output=STREAM_CLOSED, serialization=PORTABLE_JSON
-            )
-        else:
-            checkpoint = self.checkpoint(
-                run, started_at_ms, output=row.value, serialization=row.serialization
-            )
-        standing = await run.kernel.journal.record(run, checkpoint)
-        if standing is not None:
-            return await self.replay(run, standing)
+            standing = await run.kernel.journal.record(run, checkpoint)
+            self._before = before
+            if standing is not None:
+                reader.go_to(before)
+                return await self.replay(run, standing)
+            reader.deliver(row)
         if failure is not None:
             raise failure
-        if row is not None:
-            self._reader.take()
-        return row
+        return self._found(run, output, label)
 
-    async def replay(self, run: Run, row: StepRow) -> StreamRow | None:
+    async def replay(self, run: Run, row: StepRow) -> T:
         """What was read then."""
-        if row.error:
+        self._before = self._reader.position
+        is_end = row.error is not None or _ends(row.output or "")
+        found = StreamRow(self._before.offset, row.output or "", row.serialization, row.step_id)
+        self._reader.deliver(None if is_end else found)
+        if row.error is not None:
             raise run.error_of(row)
-        found = StreamRow(self._reader.offset, row.output or "", row.serialization, row.step_id)
-        if _is_close(found):
-            return None
+        return self._found(run, row.output, row.serialization)
+
+    def _found(self, run: Run, text: str | None, label: str | None) -> T:
+        if _ends(text or ""):
+            raise StopAsyncIteration
         try:
-            self._reader.value(found.value, found.serialization)
+            return self._reader.value(text or "", label)
         except UndecodableValue as error:
-            raise run.unreadable(row.step_id, error) from error
-        self._reader.take()
-        return found
+            raise run.unreadable(self.known_id, error) from error
 
 
-def _is_close(row: StreamRow) -> bool:
-    """Whether the row ends the stream; other SDKs write it without the quotes of JSON."""
-    return row.value in (STREAM_CLOSED, STREAM_CLOSED.strip('"'))
+def reader_on(
+    speaker: Speaker | None,
+    key: Key,
+    offset: int,
+    timeout: Duration | None,
+    annotation: Any,
+) -> StreamReader[Any]:
+    """A reader through that engine, its run's, or the only one."""
+    found = speaker_here("read_stream", speaker)
+    return RecordedReader(found, key, offset=offset, timeout=timeout, annotation=annotation)
 
 
+@overload
+def read_stream(
+    workflow_id: str, key: str, *, offset: int = 0, timeout: Duration | None = None
+) -> StreamReader[Any]: ...
+@overload
+def read_stream(
+    workflow_id: str,
+    key: str,
+    *,
+    offset: int = 0,
+    timeout: Duration | None = None,
+    into: type[T],
+) -> StreamReader[T]: ...
 def read_stream(
     workflow_id: str,
     key: str,
@@ -302,10 +384,11 @@ def read_stream(
 ) -> StreamReader[Any]:
     """Follow a stream of a workflow from `offset` on, as it is written.
 
-    An async iterator; `timeout` bounds the wait for each value and raises `StreamTimeout`. A
-    workflow that does not exist raises `WorkflowNotFound`. In a workflow each value is a step.
+    An async iterator; `timeout` bounds the wait for each value and raises `StreamTimeout`, after
+    which the reader has ended. A workflow that does not exist raises `WorkflowNotFound`. In a
+    workflow each value is a step. `into` is what the values are read as.
 
     >>> async for token in read_stream(workflow_id, "tokens"):
     ...     print(token, end="")
     """
-    return StreamReader(None, workflow_id, key, offset, timeout, into)
+    return reader_on(None, Key(WorkflowId(workflow_id), key), offset, timeout, into)

@@ -1,6 +1,6 @@
 """What the calls that wait for something said have in common: their time limit and their place."""
 
-import asyncio
+from collections.abc import Callable
 from typing import ClassVar, NamedTuple, TypeVar
 
 import msgspec
@@ -11,13 +11,31 @@ from perdure.engine.journal import DurableCall
 from perdure.engine.kernel import Kernel
 from perdure.engine.run import Run
 from perdure.engine.signals import Subscription
-from perdure.errors import NotRunning, PerdureError, WrongPlace
+from perdure.engine.talk import Speaker
+from perdure.errors import NotRunning, PerdureError, UndecodableValue, WrongPlace
 from perdure.logic.durations import Duration, seconds_of, to_ms
 from perdure.model.ids import StepId
 from perdure.model.wire import PORTABLE_JSON, SLEEP
 from perdure.model.workflow import Checkpoint, StepRow
+from perdure.ports.clock import Clock
+from perdure.serialization import ValueCodec
 
+T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+Left = Callable[[], float | None]
+"""Seconds that are left, not below 0; None for ever."""
+
+NOTHING = ("null", PORTABLE_JSON)
+"""How it is recorded that nothing came in time."""
+
+
+def countdown(clock: Clock, timeout_s: float | None) -> Left:
+    """What is left of that time from now on."""
+    if timeout_s is None:
+        return lambda: None
+    end_s = clock.monotonic() + timeout_s
+    return lambda: max(end_s - clock.monotonic(), 0.0)
 
 
 class Limit(NamedTuple):
@@ -37,6 +55,7 @@ class TimedCall(DurableCall[T_co]):
     """A call that waits, with a second id for its time limit.
 
     The limit's row is that of a sleep whose end is the instant, so that a restart waits no longer.
+    It is written when the call begins to wait, and not if there is nothing to wait for.
     """
 
     __slots__ = ("_limit_id", "_timeout_s")
@@ -89,20 +108,33 @@ class TimedCall(DurableCall[T_co]):
             raise run.disagree(row.step_id, SLEEP, row) from error
 
 
-async def heard(kernel: Kernel, ear: Subscription, left_s: float | None) -> None:
+async def heard(speaker: Speaker, ear: Subscription, left_s: float | None) -> None:
     """Wait until there is reason to look again, at most that many seconds."""
     if left_s is None:
         await ear.wait()
         return
-    waits = [
-        asyncio.ensure_future(kernel.clock.sleep(left_s)),
-        asyncio.ensure_future(ear.wait()),
-    ]
+    timer = speaker.tasks.branch(_rest(speaker.clock, left_s))
+    timer.add_done_callback(lambda _: ear.hear())
     try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        await ear.wait()
     finally:
-        for wait in waits:
-            wait.cancel()
+        timer.cancel()
+
+
+async def _rest(clock: Clock, seconds: float) -> None:
+    await clock.sleep(seconds)
+
+
+def found(
+    run: Run, step_id: StepId, text: str | None, label: str | None, codec: ValueCodec[T]
+) -> T | None:
+    """The value that is recorded, None where nothing came in time."""
+    if (text, label) == NOTHING:
+        return None
+    try:
+        return codec.decode(text, label)
+    except UndecodableValue as error:
+        raise run.unreadable(step_id, error) from error
 
 
 def body_only(what: str) -> PerdureError | None:
@@ -115,18 +147,19 @@ def body_only(what: str) -> PerdureError | None:
     return NotRunning(f"{what} was called outside a workflow; it belongs to a workflow's body")
 
 
-def kernel_here(what: str, chosen: Kernel | None = None) -> Kernel:
-    """The engine a call belongs to: its run's, the one it was made on, or the only one."""
+def speaker_here(what: str, chosen: Speaker | None = None) -> Speaker:
+    """Whom a call talks through: its run's engine, the one it was made on, or the only one."""
     place = PLACE.get()
-    if place is not None:
-        kernel = place.run.kernel
-        if chosen is not None and chosen is not kernel and type(place) is Branch:
+    if place is None:
+        speaker = chosen or RUNNING.only_one(what).talk
+        speaker.check_open()
+    else:
+        own = place.run.kernel.talk
+        if chosen not in (None, own) and type(place) is Branch:
             raise WrongPlace(
                 f"{what} was called on another engine inside a workflow; the history of a workflow "
                 "lives in one database: do it in a step"
             )
-        kernel = chosen or kernel
-    else:
-        kernel = chosen or RUNNING.only_one(what)
-    check_loop(kernel)
-    return kernel
+        speaker = chosen or own
+    check_loop(speaker)
+    return speaker

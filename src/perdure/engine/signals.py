@@ -6,7 +6,8 @@ in one statement of each kind, however many wait.
 """
 
 import asyncio
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -22,6 +23,9 @@ from perdure.ports.store.streams import Reading
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 1.0
 
+_REST = 9.0
+"""How many times as long as the last poll took the process at least does something else."""
+
 
 class Interest(NamedTuple):
     """What somebody waits for; of a stream, values from `offset` on or its writer's end."""
@@ -36,22 +40,41 @@ class Interest(NamedTuple):
         """How a hint about it reads."""
         return f"{self.kind}{self.workflow_id}::{self.name}"
 
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """All that makes its subscribers look."""
+        return (self.hint, _end_of(self.workflow_id)) if self.kind == STREAM else (self.hint,)
+
+
+def _end_of(workflow_id: WorkflowId) -> str:
+    """The hint within the process that a workflow has ended; for another key it costs a look."""
+    return f"{STREAM}{workflow_id}"
+
 
 class Subscription:
-    """One waiter's ear."""
+    """One waiter's ear. A patient one hears on while the engine stops: its run ends by itself."""
 
-    __slots__ = ("_heard", "interest")
+    __slots__ = ("_failure", "_heard", "interest", "is_patient")
 
-    def __init__(self, interest: Interest) -> None:
+    def __init__(self, interest: Interest, *, is_patient: bool) -> None:
         self.interest = interest
+        self.is_patient = is_patient
         self._heard = asyncio.Event()
+        self._failure: BaseException | None = None
 
     def hear(self) -> None:
         """Look again."""
         self._heard.set()
 
+    def fail(self, error: BaseException) -> None:
+        """Nobody will say anything any more."""
+        self._failure = error
+        self._heard.set()
+
     def clear(self) -> None:
         """From here on a hint counts: said before looking."""
+        if self._failure is not None:
+            raise self._failure
         self._heard.clear()
 
     async def wait(self) -> None:
@@ -60,30 +83,37 @@ class Subscription:
 
 
 class Signals(Loop):
-    """Every subscription of the process, and the poll behind them."""
+    """Every subscription of the process, and the poll behind them.
 
-    def __init__(self, tasks: Tasks, store: Store, retry: Retry) -> None:
+    With `is_told` hints of other processes arrive, so that the poll need not be frequent.
+    """
+
+    def __init__(self, tasks: Tasks, store: Store, retry: Retry, *, is_told: bool) -> None:
         super().__init__(tasks, "signals")
         self._store = store
         self._retry = retry
         self._by_hint: dict[str, set[Subscription]] = {}
-        self._pause_s = FIRST_PAUSE_S
+        self._first_pause_s = LONGEST_PAUSE_S if is_told else FIRST_PAUSE_S
+        self._pause_s = self._first_pause_s
+        self._due_s = math.inf
+        self._rested_s = -math.inf
 
     @contextmanager
-    def listening(self, interest: Interest) -> Iterator[Subscription]:
+    def listening(self, interest: Interest, *, is_patient: bool) -> Iterator[Subscription]:
         """A subscription for as long as the block lasts; look once before waiting."""
-        subscription = Subscription(interest)
-        hint = interest.hint
-        self._by_hint.setdefault(hint, set()).add(subscription)
-        self._pause_s = FIRST_PAUSE_S
-        self.wake()
+        subscription = Subscription(interest, is_patient=is_patient)
+        for hint in interest.hints:
+            self._by_hint.setdefault(hint, set()).add(subscription)
+        self._pause_s = self._first_pause_s
+        self._ask_within(self._pause_s)
         try:
             yield subscription
         finally:
-            others = self._by_hint[hint]
-            others.discard(subscription)
-            if not others:
-                del self._by_hint[hint]
+            for hint in interest.hints:
+                others = self._by_hint[hint]
+                others.discard(subscription)
+                if not others:
+                    del self._by_hint[hint]
 
     def hear(self, hint: str) -> None:
         """Something was said: whoever waits for it looks."""
@@ -91,21 +121,45 @@ class Signals(Loop):
             subscription.hear()
 
     def hear_all(self) -> None:
-        """Hints may have been missed."""
+        """Hints may have been missed: the poll finds what they would have said."""
+        self._ask_within(0.0)
+
+    def hear_end(self, workflow_id: WorkflowId) -> None:
+        """A workflow has ended: whoever follows its streams looks."""
+        self.hear(_end_of(workflow_id))
+
+    def end_waits(self, error: Callable[[WorkflowId], BaseException], *, patient: bool) -> None:
+        """End the waits of those who are not patient, or of all."""
         for subscriptions in self._by_hint.values():
-            for subscription in subscriptions:
-                subscription.hear()
+            for each in subscriptions:
+                if patient or not each.is_patient:
+                    each.fail(error(each.interest.workflow_id))
+
+    def _ask_within(self, seconds: float) -> None:
+        at_s = asyncio.get_running_loop().time() + seconds
+        if at_s < self._due_s:
+            self._due_s = at_s
+            self.wake()
 
     async def turn(self) -> float | None:
-        """Ask about everything that is waited for."""
+        """Ask about everything that is waited for, if it is time."""
         interests = {each.interest for every in self._by_hint.values() for each in every}
         if not interests:
+            self._due_s = math.inf
             return None
+        loop = asyncio.get_running_loop()
+        begun_s = loop.time()
+        left_s = max(self._due_s, self._rested_s) - begun_s
+        if left_s > 0:
+            return left_s
+        # Whoever asks for another poll from here on gets one.
+        self._due_s = begun_s + self._pause_s
+        self._pause_s = min(self._pause_s * 1.5, LONGEST_PAUSE_S)
         for found in await self._ask(interests):
             self.hear(found.hint)
-        pause_s = self._pause_s
-        self._pause_s = min(pause_s * 1.5, LONGEST_PAUSE_S)
-        return pause_s
+        ended_s = loop.time()
+        self._rested_s = ended_s + max(FIRST_PAUSE_S, (ended_s - begun_s) * _REST)
+        return max(self._due_s, self._rested_s) - ended_s
 
     async def _ask(self, interests: set[Interest]) -> list[Interest]:
         topics = [Topic(each.workflow_id, each.name) for each in interests if each.kind == MESSAGE]

@@ -5,28 +5,90 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from perdure.engine.committer import Lane, OpenClose, Retry
-from perdure.engine.services import Loop, Tasks
+from perdure.engine.services import Loop, Service, Tasks
 from perdure.engine.signals import Signals
-from perdure.errors import DatabaseError
+from perdure.errors import DatabaseError, DatabaseUnavailable, NotRunning, WaitInterrupted
 from perdure.model.answer import Answer
 from perdure.model.ids import WorkflowId
 from perdure.model.talk import Appending, Closing, Key, NewEvent, Receiving, Sending
 from perdure.model.workflow import StepRow
+from perdure.ports.clock import Clock
 from perdure.ports.store import Store
 from perdure.ports.store.hints import EVENT, STREAM
+from perdure.serialization import Serialization
 
 PAUSE_S = 0.005
 """What is said within this time of another announcement goes out with it."""
 
+LAST_WORDS_S = 1.0
+"""How long a stop waits for announcements to be sent."""
 
-class Talk:
+
+class Speaker:
+    """What it takes to talk to workflows, from inside or outside of them.
+
+    With `is_told` the hints of other processes are passed on to `signals`.
+    """
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        store: Store,
+        clock: Clock,
+        retry: Retry,
+        serialization: Serialization,
+        *,
+        is_told: bool,
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.tasks = tasks
+        self.store = store
+        self.clock = clock
+        self.retry = retry
+        self.serialization = serialization
+        self.sends: Lane[Sending, Answer[StepRow | frozenset[WorkflowId]]] = Lane(
+            "messages", store.send, retry, max_batch=store.capabilities.max_batch
+        )
+        self.signals = Signals(tasks, store, retry, is_told=is_told)
+        self._is_over = False
+
+    def check_open(self) -> None:
+        """Raise `NotRunning` once nobody would answer any more."""
+        if self._is_over:
+            raise NotRunning("what this belongs to was stopped; a handle is good for one start")
+
+    async def open(self) -> None:
+        """Begin to send and to listen."""
+        self.sends.open(self.tasks)
+        await self.signals.start()
+
+    async def close(self) -> None:
+        """End every wait and all that is under way."""
+        self.end_waits(patient=True)
+        await self.sends.close(DatabaseUnavailable("the connection was closed"))
+        await self.signals.stop()
+        await self.tasks.end()
+
+    def end_waits(self, *, patient: bool) -> None:
+        """End the waits from outside of workflows, or all: the engine stops."""
+        self._is_over = True
+        self.signals.end_waits(WaitInterrupted, patient=patient)
+
+
+class Talk(Speaker):
     """Messages, events and streams of one engine."""
 
-    def __init__(self, tasks: Tasks, store: Store, retry: Retry) -> None:
+    def __init__(
+        self,
+        tasks: Tasks,
+        store: Store,
+        clock: Clock,
+        retry: Retry,
+        serialization: Serialization,
+    ) -> None:
+        listens = store.capabilities.listen
+        super().__init__(tasks, store, clock, retry, serialization, is_told=listens)
         batch = store.capabilities.max_batch
-        self.sends: Lane[Sending, Answer[StepRow | frozenset[WorkflowId]]] = Lane(
-            "messages", store.send, retry, max_batch=batch
-        )
         self.receives: Lane[Receiving, Answer[StepRow]] = Lane(
             "received messages", store.receive, retry, max_batch=batch
         )
@@ -39,13 +101,17 @@ class Talk:
         self.closings: Lane[Closing, Answer[StepRow]] = Lane(
             "verdicts", store.close_scopes, retry, max_batch=batch
         )
-        self.signals = Signals(tasks, store, retry)
         self.announcements = Announcements(tasks, store, self.signals)
 
     @property
     def lanes(self) -> tuple[OpenClose, ...]:
         """Every lane, to open and close."""
         return self.sends, self.receives, self.events, self.appends, self.closings
+
+    @property
+    def services(self) -> tuple[Service, ...]:
+        """What works in the background."""
+        return self.signals, self.announcements
 
 
 class Announcements(Loop):
@@ -81,6 +147,13 @@ class Announcements(Loop):
                 await self._store.announce_talk(events, streams)
             await asyncio.sleep(PAUSE_S)
         return None
+
+    async def stop(self) -> None:
+        """Send what is left, for nobody will look after it, and stop."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_WORDS_S):
+                await self.finish(LAST_WORDS_S)
+                await self.turn()
 
     def _take(self) -> tuple[Sequence[Key], Sequence[Key]]:
         events, streams = list(self._events), list(self._streams)

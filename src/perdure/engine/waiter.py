@@ -1,7 +1,8 @@
 """Waiting for outcomes: one shared wait, never a poll per waiter."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from perdure.engine.committer import Retry
@@ -36,12 +37,18 @@ class Waiter(Loop):
     """
 
     def __init__(
-        self, tasks: Tasks, store: Store, retry: Retry, is_local: Callable[[WorkflowId], bool]
+        self,
+        tasks: Tasks,
+        store: Store,
+        retry: Retry,
+        is_local: Callable[[WorkflowId], bool],
+        on_end: Callable[[WorkflowId], None],
     ) -> None:
         super().__init__(tasks, "waiter")
         self._store = store
         self._retry = retry
         self._is_local = is_local
+        self._on_end = on_end
         self._waits: dict[WorkflowId, list[_Wait]] = {}
         self._pause_s = FIRST_PAUSE_S
 
@@ -54,44 +61,60 @@ class Waiter(Loop):
         row is waited for. What `fail` is told for this id is raised, unless the wait is patient:
         for a parent the release of its child is no end, as it is none for the child.
         """
+        wait = self._begin(workflow_id, fail_if_missing=fail_if_missing, is_patient=is_patient)
+        try:
+            return await wait.future
+        finally:
+            self._forget(workflow_id, wait)
+
+    async def all(self, ids: Iterable[WorkflowId], *, is_patient: bool) -> None:
+        """Wait until all of them are terminal."""
+        with self._waiting_for(ids, is_patient=is_patient) as waits:
+            while waits:
+                await asyncio.wait(waits.values(), return_when=asyncio.FIRST_EXCEPTION)
+                for each in [each for each, future in waits.items() if future.done()]:
+                    waits.pop(each).result()
+
+    async def first(self, ids: Iterable[WorkflowId], *, is_patient: bool) -> WorkflowId:
+        """The first of them to be terminal; of several at the same moment the first named."""
+        with self._waiting_for(ids, is_patient=is_patient) as waits:
+            await asyncio.wait(waits.values(), return_when=asyncio.FIRST_COMPLETED)
+            first = next(each for each, future in waits.items() if future.done())
+            waits[first].result()
+            return first
+
+    @contextmanager
+    def _waiting_for(
+        self, ids: Iterable[WorkflowId], *, is_patient: bool
+    ) -> Iterator[dict[WorkflowId, asyncio.Future[Settlement]]]:
+        """The futures of all of them; a workflow without a row is waited for."""
+        waits = {
+            each: self._begin(each, fail_if_missing=False, is_patient=is_patient)
+            for each in dict.fromkeys(ids)
+        }
+        try:
+            yield {each: wait.future for each, wait in waits.items()}
+        finally:
+            for each, wait in waits.items():
+                wait.future.cancel()
+                self._forget(each, wait)
+
+    def _begin(self, workflow_id: WorkflowId, *, fail_if_missing: bool, is_patient: bool) -> _Wait:
         future: asyncio.Future[Settlement] = asyncio.get_running_loop().create_future()
         wait = _Wait(future, fail_if_missing, is_patient)
         self._waits.setdefault(workflow_id, []).append(wait)
         if not self._is_local(workflow_id):
             self._pause_s = FIRST_PAUSE_S
             self.wake()
-        try:
-            return await wait.future
-        finally:
-            self._forget(workflow_id, wait)
-
-    async def all(self, ids: Iterable[WorkflowId]) -> None:
-        """Wait until all of them are terminal."""
-        waits = [self._quietly(each) for each in dict.fromkeys(ids)]
-        await asyncio.gather(*waits)
-
-    async def first(self, ids: Iterable[WorkflowId]) -> WorkflowId:
-        """The first of them to be terminal; of several at the same moment the first named."""
-        waits = {each: asyncio.ensure_future(self._quietly(each)) for each in dict.fromkeys(ids)}
-        try:
-            await asyncio.wait(waits.values(), return_when=asyncio.FIRST_COMPLETED)
-            for each, wait in waits.items():
-                if wait.done():
-                    wait.result()
-                    return each
-        finally:
-            for wait in waits.values():
-                wait.cancel()
-        raise AssertionError("a wait for the first ended without one")
-
-    async def _quietly(self, workflow_id: WorkflowId) -> None:
-        await self.outcome(workflow_id, fail_if_missing=False, is_patient=True)
+        return wait
 
     def resolve(self, settlement: Settlement) -> None:
         """Tell everyone who waits for this workflow that it is terminal."""
-        for wait in self._waits.pop(settlement.outcome.workflow_id, ()):
+        workflow_id = settlement.outcome.workflow_id
+        for wait in self._waits.pop(workflow_id, ()):
             if not wait.future.done():
                 wait.future.set_result(settlement)
+        self._on_end(workflow_id)
 
     def fail(self, workflow_id: WorkflowId, error: BaseException) -> None:
         """Tell everyone who waits for this workflow why the wait ends without an outcome."""

@@ -179,8 +179,8 @@ async def test_a_stray_cancelled_error_of_the_body_is_its_outcome(lab: Lab) -> N
         await handle
 
 
-async def test_what_is_no_durable_call_is_refused(memory_lab: Lab) -> None:
-    """A coroutine of several steps belongs into a child workflow."""
+async def test_what_is_no_branch_is_refused(memory_lab: Lab) -> None:
+    """A durable call or a coroutine; a function of several steps has to be called, or mapped."""
 
     async def several() -> None:
         await look()
@@ -188,8 +188,8 @@ async def test_what_is_no_durable_call_is_refused(memory_lab: Lab) -> None:
     @workflow(name="tries")
     async def tries() -> None:
         wrong: Any
-        for wrong in (several(), 5, asyncio.sleep(0)):
-            with pytest.raises(WrongPlace, match="child workflow"):
+        for wrong in (several, 5, asyncio.get_running_loop().create_future()):
+            with pytest.raises(WrongPlace, match="durable calls .* and coroutines"):
                 await gather(wrong)
 
     await memory_lab.start(tries)

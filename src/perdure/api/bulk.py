@@ -54,6 +54,10 @@ class StartManyCall(PendingCall[list[WorkflowHandle[R]]]):
     async def _drive(self) -> list[WorkflowHandle[R]]:
         return await self._call
 
+    def spend(self) -> None:
+        """See `PendingCall.spend`."""
+        self._call.spend()
+
 
 class _Children(PendingCall[list[WorkflowHandle[R]]]):
     """Inside a workflow: each is a step of its own, with the id it takes here."""
@@ -74,6 +78,11 @@ class _Children(PendingCall[list[WorkflowHandle[R]]]):
             else:
                 found.refuse(outcome)
         return found.all()
+
+    def spend(self) -> None:
+        """See `PendingCall.spend`."""
+        for call in self._calls:
+            call.spend()
 
 
 class _Starts(DurableCall[list[WorkflowHandle[R]]]):

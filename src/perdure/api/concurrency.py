@@ -1,22 +1,15 @@
 """Several branches of a workflow at a time, replayed as they went."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
-from typing import Any, Generic, Literal, TypeVar, cast, overload
+from typing import Any, Generic, Literal, Self, TypeVar, cast, overload
 
 from perdure.engine.journal import PendingCall
+from perdure.engine.race import BranchOf, Ended, bounded, refuse_branches, spend
 from perdure.engine.run import Run
-from perdure.engine.scopes import (
-    BranchOf,
-    Ended,
-    Limb,
-    ScopeCall,
-    bounded,
-    refuse_branches,
-    spend,
-)
-from perdure.errors import ControlSignal, InvalidArgument, PerdureError
+from perdure.engine.scopes import ScopeCall
+from perdure.errors import InvalidArgument, PerdureError
 from perdure.logic.durations import Duration, seconds_of, to_ms
 from perdure.logic.scopes import BY_TIME
 
@@ -52,59 +45,77 @@ class GatherCall(ScopeCall[list[T]]):
     def decides(self, ended: Ended) -> bool:
         """A failing branch, unless failures are results, or there are only pending calls: those
         are all recorded first."""
-        return self._takes_ids and not self._returns_errors and ended.error is not None
+        return self.is_numbered and not self._returns_errors and ended.error is not None
 
     def conclude(self, branch: int, ended: Ended) -> list[T]:
         """Raise the failure."""
         del branch
         return cast("list[T]", ended.result())
 
-    def collect(self, limbs: Sequence[Limb]) -> list[T]:
+    def collect(self, ends: Sequence[Ended]) -> list[T]:
         """The results in the order of the branches, or the failure of the first that failed."""
-        ends = [limb.ended or Ended() for limb in limbs]
         if not self._returns_errors:
             return [end.result() for end in ends]
         return cast("list[T]", [end.value if end.error is None else end.error for end in ends])
 
     async def plain(self) -> list[T]:
         """The same without records."""
-        places = asyncio.Semaphore(self.at_once)
-        tasks = [asyncio.ensure_future(_plainly(branch, places)) for branch in self.branches]
-        limbs: list[Ended] = []
-        try:
-            for task in tasks:
-                limbs.append(await task)
-                failed = not self._returns_errors and any(
-                    each.done() and not each.cancelled() and each.result().error for each in tasks
-                )
-                if failed and self._fails_fast:
-                    break
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            for branch in self.branches:
-                spend(branch)
-        return self._results([task.result() for task in tasks if not task.cancelled()])
+        async with _PlainRace(self.branches, self.at_once) as race:
+            async for ended in race:
+                if ended.is_signal or (ended.error and self._fails_fast):
+                    ended.result()
+            return self.collect(race.ends)
 
     @property
     def _fails_fast(self) -> bool:
-        return any(not isinstance(branch, PendingCall) for branch in self.branches)
-
-    def _results(self, ends: Sequence[Ended]) -> list[T]:
-        for end in ends:
-            if end.error is not None and (not self._returns_errors or end.is_signal):
-                raise end.error
-        return cast("list[T]", [end.value if end.error is None else end.error for end in ends])
+        calls_alone = all(isinstance(branch, PendingCall) for branch in self.branches)
+        return not (self._returns_errors or calls_alone)
 
 
-async def _plainly(branch: BranchOf, places: asyncio.Semaphore) -> Ended:
-    """How a branch ends; a raised SystemExit would tear the loop down."""
-    async with places:
-        try:
-            return Ended(await (branch() if callable(branch) else branch))
-        except (Exception, ControlSignal, KeyboardInterrupt, SystemExit) as error:  # noqa: BLE001 - carried to where the results are looked at
-            return Ended(error=error)
+class _PlainRace:
+    """Branches at a time where nothing is recorded: what ended, in the order in which it did."""
+
+    def __init__(self, branches: Sequence[BranchOf], at_once: int) -> None:
+        self._branches = branches
+        self._places = asyncio.Semaphore(at_once)
+        self._ended: asyncio.Queue[int] = asyncio.Queue()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.ends = [Ended()] * len(branches)
+
+    async def __aenter__(self) -> Self:
+        self._tasks = [
+            asyncio.create_task(self._run(index, branch))
+            for index, branch in enumerate(self._branches)
+        ]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for branch in self._branches:
+            spend(branch)
+
+    async def __aiter__(self) -> AsyncIterator[Ended]:
+        for _ in self._branches:
+            yield self.ends[await self._ended.get()]
+
+    async def first(self) -> int:
+        """The branch that ended first, of several the first in the list."""
+        ended = [await self._ended.get()]
+        while not self._ended.empty():
+            ended.append(self._ended.get_nowait())
+        return min(ended)
+
+    async def _run(self, index: int, branch: BranchOf) -> None:
+        """A raised SystemExit would tear the loop down: it is carried to who looks at the ends."""
+        async with self._places:
+            try:
+                ended = Ended(await (branch() if callable(branch) else branch))
+            except BaseException as error:  # noqa: BLE001 - see above
+                ended = Ended(error=error)
+        self.ends[index] = ended
+        self._ended.put_nowait(index)
 
 
 @overload
@@ -195,7 +206,7 @@ class SelectCall(ScopeCall[Selected[T]]):
         super().__init__("Perdure.select", branches, refusal)
 
     @property
-    def _takes_ids(self) -> bool:
+    def _is_recorded(self) -> bool:
         return True
 
     def decides(self, ended: Ended) -> bool:
@@ -207,24 +218,15 @@ class SelectCall(ScopeCall[Selected[T]]):
         """The winner."""
         return Selected(branch, self._names[branch], ended)
 
-    def collect(self, limbs: Sequence[Limb]) -> Selected[T]:
+    def collect(self, ends: Sequence[Ended]) -> Selected[T]:
         """Never asked: the first decides."""
-        raise AssertionError(len(limbs))
+        raise AssertionError(len(ends))
 
     async def plain(self) -> Selected[T]:
         """A race that nobody records."""
-        places = asyncio.Semaphore(self.at_once)
-        tasks = [asyncio.ensure_future(_plainly(branch, places)) for branch in self.branches]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            first = next(index for index, task in enumerate(tasks) if task.done())
-            ended = tasks[first].result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            for branch in self.branches:
-                spend(branch)
+        async with _PlainRace(self.branches, self.at_once) as race:
+            first = await race.first()
+            ended = race.ends[first]
         if ended.is_signal:
             ended.result()
         return self.conclude(first, ended)
@@ -261,7 +263,7 @@ class TimeoutCall(ScopeCall[T]):
         super().__init__("Perdure.timeout", [branch])
 
     @property
-    def _takes_ids(self) -> bool:
+    def _is_recorded(self) -> bool:
         return True
 
     def limit_s(self, run: Run) -> float | None:
@@ -274,7 +276,10 @@ class TimeoutCall(ScopeCall[T]):
             self._until_ms = run.kernel.time.now_ms() + to_ms(self._seconds)
         row = self.opening()
         if row is not None:
-            await run.kernel.journal.record(run, row)
+            standing = await run.kernel.journal.record(run, row)
+            if standing is not None:
+                raise run.disagree(row.step_id, row.name, standing)
+            self.opened()
 
     def decides(self, ended: Ended) -> bool:
         """Whatever it ended with in time."""
@@ -287,9 +292,9 @@ class TimeoutCall(ScopeCall[T]):
             raise TimeoutError(f"not done within {self._seconds:g} s")
         return cast("T", ended.result())
 
-    def collect(self, limbs: Sequence[Limb]) -> T:
+    def collect(self, ends: Sequence[Ended]) -> T:
         """Never asked: its branch decides."""
-        raise AssertionError(len(limbs))
+        raise AssertionError(len(ends))
 
     async def plain(self) -> T:
         """A limit that nobody records."""

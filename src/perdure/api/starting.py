@@ -9,7 +9,7 @@ from perdure.api.handle import ResultCall, Target, WorkflowHandle
 from perdure.api.placement import check_placements
 from perdure.api.running import kernel_for
 from perdure.engine.context import PLACE, StepScope
-from perdure.engine.journal import DurableCall, PendingCall, await_later, refused
+from perdure.engine.journal import DurableCall, PendingCall, await_later, note_record, refused
 from perdure.engine.kernel import Kernel
 from perdure.engine.launcher import Launch, check_joinable, child_id
 from perdure.engine.registry import WorkflowCodecs, WorkflowDefinition
@@ -236,6 +236,7 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
             await start.plan.check()
         except UsageError as refusal:
             return await self._refuse_by(run, refusal)
+        await run.kernel.journal.open_scopes(run, self.known_id)
         await launcher.room()
         caller = self.checkpoint(run, run.kernel.time.now_ms(), child=workflow_id)
         launch = start.launch(workflow_id, run)
@@ -245,8 +246,12 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
         except Exception as error:
             raise refused(run, error) from error
         except BaseException:
+            if not entry.is_out:
+                # Not sent: it is withdrawn, like any write of a call that is cancelled.
+                entry.then = None
             await_later(run, entry)
             raise
+        note_record(self.known_id)
         if answer.kind is AnswerKind.LOST:
             await run.kernel.journal.lose(run)
         if answer.kind is AnswerKind.CONFLICT:
@@ -310,3 +315,8 @@ class RunCall(PendingCall[R]):
         handle = await self._start
         self._result.target = handle.target
         return await self._result
+
+    def spend(self) -> None:
+        """See `PendingCall.spend`."""
+        self._start.spend()
+        self._result.spend()

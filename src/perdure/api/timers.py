@@ -7,6 +7,7 @@ import msgspec
 
 from perdure.engine.journal import DurableCall, PendingCall
 from perdure.engine.run import Run
+from perdure.errors import CallSpent
 from perdure.logic.durations import Duration, seconds_of, to_ms
 from perdure.model.wire import PORTABLE_JSON, SLEEP
 from perdure.model.workflow import StepRow
@@ -63,9 +64,20 @@ def _rest(run: Run, wake_ms: float) -> Awaitable[None]:
 class NoSleep(PendingCall[None]):
     """A sleep of zero takes no id and leaves no row, as the wire has it."""
 
-    __slots__ = ()
+    __slots__ = ("_spent",)
+
+    def __init__(self) -> None:
+        super().__init__(SLEEP)
+        self._spent = False
+
+    def spend(self) -> None:
+        """See `PendingCall.spend`."""
+        self._spent = True
 
     async def _drive(self) -> None:
+        if self._spent:
+            raise CallSpent(f"{self.name!r} was awaited twice, or lost a race")
+        self._spent = True
         await asyncio.sleep(0)
 
 
@@ -88,4 +100,4 @@ def sleep(
     """
     parts = (days * 86400, hours * 3600, minutes * 60, seconds)
     total = seconds_of(duration, "duration") + sum(seconds_of(part, "duration") for part in parts)
-    return SleepCall(seconds_of(total, "duration")) if total > 0 else NoSleep(SLEEP)
+    return SleepCall(seconds_of(total, "duration")) if total > 0 else NoSleep()

@@ -1,11 +1,12 @@
 """Where code runs: outside, in the body of a run, or inside a step; and what it may ask."""
 
 import threading
-from asyncio import Task
-from collections.abc import Callable
+from asyncio import CancelledError, Task
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from perdure.errors import WrongPlace
 from perdure.logic.numbering import Numbering
 from perdure.model.ids import StepId, WorkflowId
 from perdure.model.workflow import Checkpoint
@@ -61,19 +62,63 @@ NEVER: Final = CancellationToken()
 class Branch:
     """A place where durable calls are numbered: the body of a run, or a branch of a scope.
 
-    Two executions of one workflow id are different branches: identity is this object.
+    Two executions of one workflow id are different branches: identity is this object. `calls`
+    counts the durable calls of this place that are under way.
     """
 
-    __slots__ = ("is_over", "numbering", "run", "task")
+    __slots__ = ("calls", "is_over", "numbering", "outer", "run", "task", "title")
 
-    def __init__(self, run: "Run", numbering: Numbering, task: Task[Any] | None) -> None:
+    def __init__(
+        self,
+        run: "Run",
+        numbering: Numbering,
+        outer: "Branch | None" = None,
+        title: tuple[int, str] | None = None,
+    ) -> None:
         self.run = run
         self.numbering = numbering
-        self.task = task
+        self.outer = outer
+        self.title = title
+        self.task: Task[Any] | None = None
+        self.calls = 0
         self.is_over = False
 
+    def is_within(self, other: "Branch") -> bool:
+        """Whether it is that place, or one of the branches that began in it."""
+        place: Branch | None = self
+        while place is not None and place is not other:
+            place = place.outer
+        return place is other
+
     def __str__(self) -> str:
-        return f"in workflow {self.run.workflow_id!r}"
+        where = f"in workflow {self.run.workflow_id!r}"
+        if self.title is None:
+            return where
+        position, scope = self.title
+        return f"in branch {position} of a {scope} {where}"
+
+
+class _Occupied(Numbering):
+    """The ids of a place while a scope of it is under way: they are its branches'."""
+
+    def take(self) -> StepId:
+        """Refuse."""
+        raise WrongPlace(
+            "a durable call cannot be built here while a gather, map, select or timeout of the "
+            "same place is under way: build it inside a branch, or before"
+        )
+
+
+class _Ended(Numbering):
+    """The ids of a branch that is over: there are none."""
+
+    def take(self) -> StepId:
+        """Cancel once more: a branch that lost cannot go on by catching its cancellation."""
+        raise CancelledError("the branch in which a durable call was built has ended")
+
+
+OCCUPIED: Final = _Occupied()
+ENDED: Final = _Ended()
 
 
 class StepScope:
@@ -119,23 +164,23 @@ class Opens(Protocol):
     """A scope whose open row is written with the first record inside it."""
 
     def opening(self) -> Checkpoint | None:
-        """The open row if it has to be written now; it counts as written from here on."""
+        """The open row, always the same one, until it is known to stand."""
         ...
 
-    def not_opened(self) -> None:
-        """It was not written after all."""
+    def opened(self) -> None:
+        """It stands."""
         ...
 
 
 class Track:
     """What one branch of a scope records, which every scope around it has to know.
 
-    `highest` is the highest id recorded in it. `untold` are the steps that took a message which no
-    code has seen yet: those of a *leaf*, a pending call, are seen when its scope ends. A *sealed*
-    one is replayed to its end: it records nothing new.
+    `untold` are the steps that took a message which no code has seen yet: those of a *leaf*, a
+    pending call, are seen when its scope ends. A *sealed* one is replayed to its end: it records
+    nothing new.
     """
 
-    __slots__ = ("highest", "is_leaf", "is_sealed", "outer", "scope", "untold")
+    __slots__ = ("for_good", "is_leaf", "is_sealed", "outer", "scope", "untold")
 
     def __init__(
         self, scope: Opens, outer: "Track | None", *, is_leaf: bool, is_sealed: bool
@@ -143,16 +188,24 @@ class Track:
         self.scope = scope
         self.outer = outer
         self.is_leaf = is_leaf
-        self.highest: int | None = None
-        self.is_sealed = is_sealed
+        self.is_sealed: bool = is_sealed or (outer is not None and outer.is_sealed)
         self.untold: set[StepId] = set()
+        self.for_good: int | None = None
+        """The highest id whose record stands for good."""
+
+    @property
+    def highest(self) -> int | None:
+        """The highest id recorded in it, scopes within included; None if it recorded nothing."""
+        if not self.untold:
+            return self.for_good
+        return max(*self.untold, -1 if self.for_good is None else self.for_good)
 
     def note(self, step_id: StepId) -> None:
-        """A record stands under that id."""
+        """A record stands under that id, for good."""
         track: Track | None = self
         while track is not None:
-            if track.highest is None or step_id > track.highest:
-                track.highest = step_id
+            if track.for_good is None or step_id > track.for_good:
+                track.for_good = step_id
             track = track.outer
 
     def openings(self) -> list[tuple[Opens, Checkpoint]]:
@@ -167,14 +220,21 @@ class Track:
         return found[::-1]
 
     def took(self, step_id: StepId) -> None:
-        """A step took a message."""
+        """A step took a message: its record is put back with it if no code ever sees it."""
         track: Track | None = self
         while track is not None:
             track.untold.add(step_id)
             track = track.outer
 
-    def told(self, *step_ids: StepId) -> None:
-        """Code has seen these messages, or they were put back."""
+    def told(self) -> None:
+        """Code has seen the messages: their records stand for good."""
+        untold = tuple(self.untold)
+        self.put_back(untold)
+        for step_id in untold:
+            self.note(step_id)
+
+    def put_back(self, step_ids: Iterable[StepId]) -> None:
+        """These messages can be taken again; the records of their taking are gone."""
         track: Track | None = self
         while track is not None:
             track.untold.difference_update(step_ids)

@@ -22,6 +22,7 @@ from perdure.errors import (
     WorkflowCancelled,
     WorkflowError,
 )
+from perdure.logic.numbering import Numbering
 from perdure.model.answer import WRITTEN, Answer, AnswerKind
 from perdure.model.ids import StepId, WorkflowId
 from perdure.model.status import WorkflowState
@@ -46,25 +47,21 @@ class Journal:
         self._retry = retry
 
     async def record(
-        self, run: Run, checkpoint: Checkpoint, own: Sequence[Checkpoint] = ()
+        self, run: Run, checkpoint: Checkpoint, own: Opens | None = None
     ) -> StepRow | None:
         """Write a step row. Returns the record to adopt if another of that name stands there.
 
-        The open rows of the scopes around it are written with it where they are not yet, and those
-        in `own`.
-        Raises the run's control signal if it is owned no more, `UnexpectedStep` if a record of
-        another name stands there. A cancelled caller's write is withdrawn if it was not sent yet;
-        otherwise the run does not end before its answer is known.
+        The open rows of the scopes around it, and of `own`, are written with it where they are not
+        known to stand yet. Raises the run's control signal if it is owned no more, `UnexpectedStep`
+        if a record of another name stands there, or if the branch has decided its scope without it.
+        A cancelled caller's write is withdrawn if it was not sent yet; otherwise the run, and the
+        scope whose branch it was, do not end before its answer is known.
         """
         track = TRACK.get()
-        if track is None:
-            answer = await self._write(run, Together(checkpoint, tuple(own)) if own else checkpoint)
+        if track is None and own is None:
+            answer = await self._write(run, checkpoint)
         else:
-            openings = track.openings()
-            rows = (*(row for _, row in openings), *own)
-            item = Together(checkpoint, rows) if rows else checkpoint
-            answer = await self._write(run, item, [scope for scope, _ in openings])
-            track.note(checkpoint.step_id)
+            answer = await self._write_inside(run, track, checkpoint, own)
         if answer is WRITTEN:
             return None
         kind = answer.kind
@@ -72,14 +69,44 @@ class Journal:
             return None
         if kind is AnswerKind.LOST:
             await self.lose(run)
+        return await self.adopt(run, checkpoint.step_id, checkpoint.name, answer.standing)
+
+    async def adopt(
+        self, run: Run, step_id: StepId, name: str, standing: StepRow | None
+    ) -> StepRow:
+        """The record that stands where one was to be written, if it is one of that name."""
         # Whoever recorded it may own the run by now; then nothing more is done for it here.
         fence = Fence(run.workflow_id, run.owner)
         if await self._retry(lambda: self._store.lost([fence]), "asking whether a run was lost"):
             await self.lose(run)
-        standing = answer.standing
-        if standing is None or standing.name != checkpoint.name:
-            raise run.disagree(checkpoint.step_id, checkpoint.name, standing)
+        if standing is None or standing.name != name:
+            raise run.disagree(step_id, name, standing)
         return standing
+
+    async def _write_inside(
+        self, run: Run, track: Track | None, checkpoint: Checkpoint, own: Opens | None
+    ) -> Answer[StepRow]:
+        """Write a row inside a scope with what opens it, and let the scopes around know."""
+        due: list[tuple[Opens, Checkpoint]] = []
+        if track is not None:
+            if track.is_sealed:
+                raise run.overstep(checkpoint.step_id, checkpoint.name)
+            due = track.openings()
+        row = None if own is None else own.opening()
+        if own is not None and row is not None:
+            due.append((own, row))
+
+        def known(answer: Answer[StepRow]) -> None:
+            if answer.kind in _STANDS:
+                for scope, _ in due:
+                    scope.opened()
+            if track is not None and answer.kind is not AnswerKind.LOST:
+                track.note(checkpoint.step_id)
+
+        item = Together(checkpoint, tuple(row for _, row in due)) if due else checkpoint
+        answer = await self._write(run, item, known)
+        known(answer)
+        return answer
 
     async def submit(
         self,
@@ -91,41 +118,51 @@ class Journal:
     ) -> Answer[S]:
         """The answer to a write of the run that is more than a step row; raises if the run is lost.
 
-        `late` is told the answer if the caller was cancelled after the write was sent.
+        `late` is told the answer if the caller was cancelled after the write was sent. With it, the
+        caller says whether a record stands under the id then.
         """
-        track = TRACK.get()
-        if track is not None:
-            await self._open_scopes(run, track)
+        await self.open_scopes(run, step_id)
         if lane.is_full:
             await lane.room()
         entry = lane.submit(item)
         try:
             answer = await entry.future
         except asyncio.CancelledError:
-            if entry.is_out:
-                entry.then = late
+            if late is not None:
+                _tell(entry, late)
             await_later(run, entry)
             raise
         except Exception as error:
             raise refused(run, error) from error
         if answer.kind is AnswerKind.LOST:
             await self.lose(run)
-        if track is not None:
-            track.note(step_id)
+        if late is None:
+            note_record(step_id)
         return answer
 
-    async def _open_scopes(self, run: Run, track: Track) -> None:
-        """Write the open rows that are due before what is written elsewhere."""
+    async def open_scopes(self, run: Run, step_id: StepId) -> None:
+        """Write the open rows that are due before a record that another lane writes."""
+        track = TRACK.get()
+        if track is None:
+            return
+        if track.is_sealed:
+            raise run.overstep(step_id, "another durable call")
         openings = track.openings()
         if openings:
             *before, (_, last) = openings
             item = Together(last, tuple(row for _, row in before)) if before else last
-            await self._write(run, item, [scope for scope, _ in openings])
+            answer = await self._write(run, item)
+            if answer.kind in _STANDS:
+                for scope, _ in openings:
+                    scope.opened()
 
     async def _write(
-        self, run: Run, item: Checkpoint | Together, opened: Sequence[Opens] = ()
+        self,
+        run: Run,
+        item: Checkpoint | Together,
+        late: Callable[[Answer[StepRow]], None] | None = None,
     ) -> Answer[StepRow]:
-        """The lane's answer. `opened` are the scopes whose open rows are in the item."""
+        """The lane's answer; `late` is told it if the caller was cancelled after it was sent."""
         lane = self._steps
         if lane.is_full:
             await lane.room()
@@ -133,9 +170,8 @@ class Journal:
         try:
             return await entry.future
         except asyncio.CancelledError:
-            if not entry.is_out:
-                for scope in opened:
-                    scope.not_opened()
+            if late is not None:
+                _tell(entry, late)
             await_later(run, entry)
             raise
         except Exception as error:
@@ -160,6 +196,27 @@ class Journal:
         for run in runs:
             kind = WorkflowCancelled if run.workflow_id in cancelled else RunLost
             run.stop(kind(run.workflow_id))
+
+
+_STANDS = (AnswerKind.WRITTEN, AnswerKind.MINE)
+
+
+def _tell(entry: Entry[Item, Answer[S]], late: Callable[[Answer[S]], None]) -> None:
+    """Tell an answer whose caller was cancelled: now if it is known, later if the item was sent."""
+    future = entry.future
+    if future.cancelled():
+        if entry.is_out:
+            entry.then = late
+    elif future.exception() is None:
+        late(future.result())
+
+
+def note_record(step_id: StepId) -> None:
+    """A record of the calling code stands under that id; the scopes around it know from here."""
+    track = TRACK.get()
+    # Inside a step, what is written besides is no record of the step.
+    if track is not None and type(PLACE.get()) is Branch:
+        track.note(step_id)
 
 
 def await_later(run: Run, entry: Entry[Any, Any]) -> None:
@@ -217,11 +274,23 @@ class PendingCall(Generic[T_co]):
         self.name = name
         self.step_id = step_id
 
+    is_scope: ClassVar[bool] = False
+    """Whether it drives branches, which hear of a signal themselves."""
+
     def __await__(self) -> Generator[Any, None, T_co]:
         return self._drive().__await__()
 
+    @property
+    def is_numbered(self) -> bool:
+        """Whether it needs ids of a series of its own as a branch of a scope."""
+        return False
+
+    async def drive_within(self, numbering: Numbering) -> T_co:
+        """Be a numbered branch of a scope, which gives it that series."""
+        raise NotImplementedError
+
     def spend(self) -> None:
-        """It will not be awaited: another branch of its scope decided."""
+        """It happens no more: another branch of its scope decided. Awaiting it raises."""
         raise NotImplementedError
 
     async def _drive(self) -> T_co:
@@ -238,10 +307,11 @@ class DurableCall(PendingCall[T_co]):
 
     __slots__ = ("_place", "_refusal", "_spent", "_task")
 
-    is_scope: ClassVar[bool] = False
-
     waits: ClassVar[bool] = False
     """Whether the operation only waits: a signal to the run then ends it at once."""
+
+    is_recorded: ClassVar[bool] = True
+    """Whether it takes an id in a body; what decides nothing needs none."""
 
     def __init__(self, name: str, refusal: PerdureError | None = None) -> None:
         """Take the place and the id; a `refusal` takes none and is raised where this is awaited."""
@@ -253,7 +323,8 @@ class DurableCall(PendingCall[T_co]):
         self.step_id = None
         if type(place) is Branch and refusal is None:
             if current_task(name, place) is place.task:
-                self.step_id = place.numbering.take()
+                if self.is_recorded:
+                    self.step_id = place.numbering.take()
             else:
                 self._refusal = unscoped(name, place)
 
@@ -270,17 +341,19 @@ class DurableCall(PendingCall[T_co]):
             raise asyncio.CancelledError(f"the branch in which {self.name!r} stood has ended")
         self._task = asyncio.current_task()
         run.inflight.add(self)
+        place.calls += 1
         try:
-            if run.history is not None:
+            if run.history is not None and self.is_recorded:
                 row = self._recorded(run)
                 if row is not None:
                     return await self.replay(run, row)
             return await self.perform(run)
         except asyncio.CancelledError:
-            run.note_cancelled(f"the durable call {self.name!r}")
+            run.note_cancelled(f"the durable call {self.name!r}", place)
             raise
         finally:
             run.inflight.discard(self)
+            place.calls -= 1
 
     def _recorded(self, run: Run) -> StepRow | None:
         """The record to replay, if there is one; a branch that has decided must find one."""
@@ -290,7 +363,7 @@ class DurableCall(PendingCall[T_co]):
             if row is not None:
                 track.note(row.step_id)
             elif track.is_sealed:
-                raise run.disagree(self.known_id, self.name, None)
+                raise run.overstep(self.known_id, self.name)
         return row
 
     def _refuse(self) -> NoReturn:

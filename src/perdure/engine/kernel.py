@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from perdure.engine.claimer import Claimer, Claims
 from perdure.engine.committer import Lane, OpenClose, Retry
@@ -33,7 +33,7 @@ from perdure.errors import (
     WorkflowCancelled,
 )
 from perdure.logic.liveness import Rhythm
-from perdure.model.answer import WRITTEN, Answer
+from perdure.model.answer import Answer, AnswerKind
 from perdure.model.ids import OwnerToken, WorkflowId
 from perdure.model.lease import Beat, NewLease, Serves
 from perdure.model.queue import QueueRow
@@ -305,24 +305,20 @@ class Kernel:
         return self._starts, self._steps, ends.finishes, ends.releases, *self.talk.lanes
 
     async def _write_steps(self, items: Sequence[Checkpoint | Together]) -> list[Answer[StepRow]]:
-        """Rows that belong together are one item: the first that was not written speaks for it."""
+        """Rows that belong together are one item; an open row that several bring is written once.
+
+        A row that could not be written speaks for its item.
+        """
+        if not any(isinstance(item, Together) for item in items):
+            return await self.store.record(cast("Sequence[Checkpoint]", items))
+        places: dict[int, int] = {}
         rows: list[Checkpoint] = []
         for item in items:
-            if isinstance(item, Together):
-                rows += (*item.openings, item.checkpoint)
-            else:
-                rows.append(item)
+            for row in _rows_of(item):
+                if places.setdefault(id(row), len(rows)) == len(rows):
+                    rows.append(row)
         answers = await self.store.record(rows)
-        if len(rows) == len(items):
-            return answers
-        merged: list[Answer[StepRow]] = []
-        place = 0
-        for item in items:
-            count = len(item.openings) + 1 if isinstance(item, Together) else 1
-            own = answers[place : place + count]
-            place += count
-            merged.append(next((each for each in own if each is not WRITTEN), own[-1]))
-        return merged
+        return [_spoken([answers[places[id(row)]] for row in _rows_of(item)]) for item in items]
 
     async def _write_starts(self, items: Sequence[Start]) -> list[Answer[StandingWorkflow]]:
         while True:
@@ -383,3 +379,13 @@ class Kernel:
 
 _LAST_WORDS_S = 5.0
 """How long a stop waits for releases and for the end of the lease after the grace time."""
+
+
+def _rows_of(item: Checkpoint | Together) -> tuple[Checkpoint, ...]:
+    return (*item.openings, item.checkpoint) if isinstance(item, Together) else (item,)
+
+
+def _spoken(answers: Sequence[Answer[StepRow]]) -> Answer[StepRow]:
+    """What the answers to rows that belong together come to: the first that one does not have."""
+    stands = (AnswerKind.WRITTEN, AnswerKind.MINE)
+    return next((each for each in answers if each.kind not in stands), answers[-1])

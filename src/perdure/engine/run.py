@@ -3,7 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Any, Protocol
 
-from perdure.engine.context import Branch
+from perdure.engine.context import ENDED, Branch
 from perdure.errors import (
     ControlSignal,
     ForeignCancellation,
@@ -108,7 +108,7 @@ class Run:
         self.deadline_ms: int | None = None
         self.deadline_timer: asyncio.TimerHandle | None = None
         self.expiry: asyncio.Task[None] | None = None
-        self.root = Branch(self, Numbering(), None)
+        self.root = Branch(self, Numbering())
         self.task: asyncio.Task[Any] | None = None
         self.signal: ControlSignal | None = None
         self.fault: BaseException | None = None
@@ -145,6 +145,19 @@ class Run:
         """The fault that code and history differ; every later durable call raises it again."""
         return self.break_by(
             UnexpectedStep(self.workflow_id, step_id, self._difference(step_id, expected, row))
+        )
+
+    def overstep(self, step_id: StepId, name: str) -> WorkflowError:
+        """The fault that a branch which decided its scope does more than it had recorded then."""
+        return self.break_by(
+            UnexpectedStep(
+                self.workflow_id,
+                step_id,
+                f"workflow {self.workflow_id!r} ({self.key}): at step {step_id} a branch that has "
+                f"decided its scope makes a durable call when it is replayed, {name!r}, which it "
+                "had not recorded when it decided. Branches share nothing but what they return, "
+                "and a replay drives the one that decided alone",
+            )
         )
 
     def break_by(self, fault: WorkflowError) -> WorkflowError:
@@ -188,7 +201,7 @@ class Run:
                 self.workflow_id,
                 f"workflow {self.workflow_id!r}: {what} was cancelled by something whose decision "
                 "is not recorded (such as asyncio.timeout, wait_for or Task.cancel), so a replay "
-                "could not follow; give the step a timeout= of its own",
+                "could not follow; use perdure.timeout, or give the step a timeout= of its own",
             )
         return self.fault
 
@@ -217,6 +230,12 @@ class Run:
             self.branches = set()
         self.branches.add(branch)
 
+    def end_branch(self, branch: Branch) -> None:
+        """It is not driven any more: nothing that is left of it takes an id or begins a call."""
+        branch.is_over = True
+        branch.numbering = ENDED
+        self.branches.discard(branch)
+
     def drop(self, task: asyncio.Task[Any]) -> None:
         """Cancel a task that lost: its cancellation is its scope's, and no fault."""
         if not self.dropped:
@@ -224,12 +243,12 @@ class Run:
         self.dropped.add(task)
         task.cancel()
 
-    def note_cancelled(self, what: str) -> None:
+    def note_cancelled(self, what: str, place: Branch) -> None:
         """A durable call was cancelled: by a signal, which is raised, by its scope, or by nobody
         whose decision is recorded, which is a fault."""
         if self.signal is not None:
             raise self.signal from None
-        if asyncio.current_task() not in self.dropped:
+        if not place.is_over and asyncio.current_task() not in self.dropped:
             self.cancelled_by_foreigner(what)
 
     @property

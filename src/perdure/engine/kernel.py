@@ -110,9 +110,13 @@ class Kernel:
             Lane("releases", store.release, retry, max_batch=batch),
         )
         self.journal = Journal(store, self._steps, retry)
-        self.talk = Talk(tasks, store, retry)
+        self.talk = Talk(tasks, store, ports.clock, retry, registry.serialization)
         self.waiter = Waiter(
-            tasks, store, retry, lambda workflow_id: workflow_id in self.runner.runs
+            tasks,
+            store,
+            retry,
+            lambda workflow_id: workflow_id in self.runner.runs,
+            self.talk.signals.hear_end,
         )
         self.runner = Runner(tasks, self.journal, registry, self._ends, self.waiter)
         self.launcher = Launcher(
@@ -137,8 +141,7 @@ class Kernel:
             self._heartbeat,
             self._takeovers,
             *self._build_watches(),
-            self.talk.signals,
-            self.talk.announcements,
+            *self.talk.services,
             self._hints,
             self._due,
             self._dispatcher,
@@ -238,6 +241,7 @@ class Kernel:
 
     async def _wind_down(self) -> None:
         self.waiter.fail_elsewhere(WaitInterrupted)
+        self.talk.end_waits(patient=False)
         give_up_at = self.loop.time() + self.settings.grace_s
         while self.runner.runs and self.loop.time() < give_up_at:
             self.runner.interrupt_waiting()
@@ -254,6 +258,7 @@ class Kernel:
         for service in reversed(self._services):
             await service.stop()
         self.waiter.fail_all(WaitInterrupted)
+        self.talk.end_waits(patient=True)
         await self.tasks.end()
         self.threads.shutdown(wait=False, cancel_futures=True)
         await self._end_lease()
@@ -360,6 +365,9 @@ class Kernel:
 
     def on_hint(self, text: str) -> None:
         """Another process announced something."""
+        if text == TALK:
+            self.talk.signals.hear_all()
+            return
         if text.startswith(TALK):
             self.talk.signals.hear(text)
             return

@@ -48,8 +48,8 @@ _BY_KEY: Final = {
 # kind of sort, and a backlog must never be sorted as a whole.
 _IN_ORDER: Final = {**_BY_KEY, "enable_sort": "off"}
 
-# Steps and the messages they take are put side by side, never by going through all messages for each
-# step, which looks cheap for the few rows that a plan is made for.
+# Steps and the messages they take are put side by side, never by going through all messages for
+# each step, which looks cheap for the few rows that a plan is made for.
 _SIDE_BY_SIDE: Final = {**_BY_KEY, "enable_nestloop": "off"}
 
 HOT: Final = {

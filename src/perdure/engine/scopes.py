@@ -15,7 +15,7 @@ from perdure.engine.race import BranchOf, Ended, Limb, Race, is_numbered, named,
 from perdure.engine.run import Run
 from perdure.errors import BuiltElsewhere, CallSpent, PerdureError, UnexpectedStep, WrongPlace
 from perdure.logic.numbering import Numbering
-from perdure.logic.scopes import BY_TIME, CLOSE, Opening, Verdict, decoded, encoded
+from perdure.logic.scopes import BY_TIME, CLOSE, NOBODY, Opening, Verdict, decoded, encoded
 from perdure.model.answer import AnswerKind
 from perdure.model.ids import StepId
 from perdure.model.talk import Closing
@@ -34,6 +34,7 @@ class ScopeCall(PendingCall[T_co]):
     __slots__ = (
         "_branches",
         "_is_opened",
+        "_not_before_ms",
         "_opening",
         "_place",
         "_refusal",
@@ -41,7 +42,7 @@ class ScopeCall(PendingCall[T_co]):
         "_task",
         "_track",
         "_until_ms",
-        "_voids",
+        "_void",
         "close_id",
     )
 
@@ -63,7 +64,8 @@ class ScopeCall(PendingCall[T_co]):
         self._is_opened = False
         self._opening: Checkpoint | None = None
         self._until_ms: int | None = None
-        self._voids = False
+        self._void: Verdict | None = None
+        self._not_before_ms = 0
         self.close_id: StepId | None = None
         if refusal is None and type(place) is Branch:
             self._take_ids(place)
@@ -234,10 +236,13 @@ class ScopeCall(PendingCall[T_co]):
     def _verdict(self, run: Run, row: StepRow) -> Verdict | None:
         """The verdict of a close row, None if it is void: the scope then runs afresh."""
         verdict = decoded(row, Verdict)
-        if verdict is None or not BY_TIME <= verdict.branch < len(self._branches):
+        if verdict is None or not NOBODY <= verdict.branch < len(self._branches):
             raise run.break_by(self._unknown_branch(run, verdict))
-        self._voids = verdict.is_void(run.history or ())
-        return None if self._voids else verdict
+        if not verdict.is_void(run.history or ()):
+            return verdict
+        self._void = verdict
+        self._not_before_ms = (row.completed_at_ms or 0) + 1
+        return None
 
     @property
     def _numbered(self) -> int:
@@ -260,7 +265,7 @@ class ScopeCall(PendingCall[T_co]):
             self._track.note(self.step_id)
 
     def _row(self, run: Run, step_id: StepId, name: str, output: str) -> Checkpoint:
-        now_ms = run.kernel.time.now_ms()
+        now_ms = max(run.kernel.time.now_ms(), self._not_before_ms)
         return Checkpoint(
             run.workflow_id,
             run.owner,
@@ -303,6 +308,9 @@ class ScopeCall(PendingCall[T_co]):
 
     async def _race(self, place: Branch, numbering: Numbering) -> T_co:
         run = place.run
+        if self._void is not None and self._void.branch != NOBODY:
+            # Else, after a crash, what the branches record again would make it count once more.
+            await self._overwrite(run, self._closing(run, Verdict(NOBODY, None, 0)), ())
         await self.begin(run)
         race = Race(self, place, numbering)
         try:
@@ -327,28 +335,32 @@ class ScopeCall(PendingCall[T_co]):
     async def _close(self, run: Run, race: Race, decided: int, numbering: Numbering) -> None:
         winner = None if decided == BY_TIME else race.limbs[decided]
         highest = None if winner is None else winner.track.highest
-        verdict = Verdict(decided, highest, numbering.upcoming)
-        row = self._row(run, StepId(self.close_id or 0), self.name + CLOSE, encoded(verdict))
+        row = self._closing(run, Verdict(decided, highest, numbering.upcoming))
         losers = [limb for limb in race.limbs if limb is not None and limb is not winner]
         untold = {step_id for limb in losers for step_id in limb.track.untold}
-        if self._voids or untold:
-            await self._put_back(run, row, tuple(sorted(untold)))
+        if self._void is not None or untold:
+            await self._overwrite(run, row, tuple(sorted(untold)))
         elif (standing := await run.kernel.journal.record(run, row, self)) is not None:
             raise run.disagree(row.step_id, row.name, standing)
         for limb in losers:
             limb.track.put_back(untold)
         self._tell(winner)
 
-    async def _put_back(self, run: Run, row: Checkpoint, untold: tuple[StepId, ...]) -> None:
-        """Write the verdict with what goes back to where it was."""
+    async def _overwrite(self, run: Run, row: Checkpoint, put_back: tuple[StepId, ...]) -> None:
+        """Write a verdict over a void one, and with what goes back to where it was."""
         opening = self.opening()
         openings = () if opening is None else (opening,)
-        item = Closing(row, openings, self._voids, untold)
+        item = Closing(row, openings, self._void is not None, put_back)
         lane = run.kernel.talk.closings
         answer = await run.kernel.journal.submit(run, lane, item, row.step_id)
         if answer.kind is AnswerKind.CONFLICT:
             raise run.disagree(row.step_id, row.name, answer.standing)
         self.opened()
+        # A verdict that bears the stamp of the one it overwrites would be taken for that.
+        self._not_before_ms = row.completed_at_ms + 1
+
+    def _closing(self, run: Run, verdict: Verdict) -> Checkpoint:
+        return self._row(run, StepId(self.close_id or 0), self.name + CLOSE, encoded(verdict))
 
     # Again
 

@@ -19,6 +19,9 @@ CLOSE = ".close"
 BY_TIME = -1
 """The deciding branch where a time limit ended the scope."""
 
+NOBODY = -2
+"""The deciding branch of a verdict that was taken back: its ground had been cut away."""
+
 
 class Opening(msgspec.Struct, frozen=True, omit_defaults=True):
     """The open row: the number of numbered branches, and when the scope's time is up, if ever."""
@@ -39,7 +42,9 @@ class Verdict(msgspec.Struct, frozen=True):
     next_id: int
 
     def is_void(self, history: Container[StepId]) -> bool:
-        """Whether what it rests on was cut away by a fork or a rewind."""
+        """Whether what it rests on was cut away by a fork or a rewind, now or before."""
+        if self.branch == NOBODY:
+            return True
         return self.highest is not None and StepId(self.highest) not in history
 
 

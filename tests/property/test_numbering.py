@@ -64,3 +64,28 @@ def test_going_on_above_an_id_is_the_next_of_the_own_series(
     assert resumed >= first
     assert resumed > highest
     assert resumed - stride <= max(highest, first - 1)
+
+
+@given(
+    st.integers(1, 100),
+    st.lists(st.integers(0, 6), min_size=1, max_size=4),
+    st.integers(0, 3),
+    st.integers(0, 5),
+)
+def test_a_scope_that_a_branch_decided_goes_on_at_the_same_id_at_a_replay(
+    stride: int, counts: list[int], decider: int, later: int
+) -> None:
+    """Where the losers stood is in the verdict: a replay that drives one branch alone needs it."""
+    decider %= len(counts)
+    first, again = Numbering(3, stride), Numbering(3, stride)
+    branches = first.split(len(counts))
+    taken = [[branch.take() for _ in range(count)] for branch, count in zip(branches, counts)]
+    for branch in branches:
+        first.resume_above(branch.highest)
+    next_id = first.upcoming
+    alone = again.split(len(counts))[decider]
+    assert [alone.take() for _ in range(counts[decider])] == taken[decider]
+    again.go_on_at(next_id)
+    rest = [first.take() for _ in range(later)]
+    assert [again.take() for _ in range(later)] == rest
+    assert not set(rest) & {step for ids in taken for step in ids}

@@ -79,7 +79,10 @@ def test_a_scope_that_a_branch_decided_goes_on_at_the_same_id_at_a_replay(
     decider %= len(counts)
     first, again = Numbering(3, stride), Numbering(3, stride)
     branches = first.split(len(counts))
-    taken = [[branch.take() for _ in range(count)] for branch, count in zip(branches, counts)]
+    taken = [
+        [branch.take() for _ in range(count)]
+        for branch, count in zip(branches, counts, strict=True)
+    ]
     for branch in branches:
         first.resume_above(branch.highest)
     next_id = first.upcoming

@@ -295,12 +295,12 @@ async def test_a_loser_that_swallows_its_end_can_do_nothing_more(lab: Lab) -> No
 
     async def stubborn() -> None:
         built = run_step("built", lambda: effects.append("built"))
-        for _ in range(3):
+        scope = gather(naps(), naps())
+        for again in (sleep(FOREVER), scope, built, None):
             try:
-                await sleep(FOREVER)
+                await (again or look())
             except BaseException as error:  # noqa: BLE001 - it is stubborn
                 effects.append(type(error).__name__)
-        await built
 
     async def quick() -> str:
         await eventually(lambda: lab.clock.sleepers(FOREVER - 10))
@@ -312,8 +312,10 @@ async def test_a_loser_that_swallows_its_end_can_do_nothing_more(lab: Lab) -> No
 
     await lab.start(races)
     assert await races.options(id="w")() == "quick"
-    assert effects == ["CancelledError"] * 3
-    assert "built" not in [name for _, name in await lab.history("w")]
+    assert effects == ["CancelledError"] * 4
+    names = [name for _, name in await lab.history("w")]
+    assert names.count("DBOS.sleep") == 1
+    assert not {"built", "look", "Perdure.gather"} & set(names)
 
 
 async def test_a_losers_step_in_a_thread_is_told_and_left_to_itself(lab: Lab) -> None:

@@ -185,6 +185,9 @@ class ScopeCall(PendingCall[T_co]):
                 "await it where it was built"
             )
         self._spent = True
+        if type(place) is Branch and place.is_over:
+            self._drop()
+            raise asyncio.CancelledError(f"the branch in which {self.name!r} stood has ended")
         return self.place
 
     async def _in_run(self, place: Branch, numbering: Numbering) -> T_co:

@@ -113,6 +113,22 @@ async def test_a_race_of_calls_alone_records_its_verdict_with_what_opened_it(lab
     }
 
 
+async def test_a_race_of_nothing_is_refused(memory_lab: Lab) -> None:
+    """Before an id is taken; a fan-out of nothing is an empty list and takes none either."""
+
+    @workflow(name="races")
+    async def races() -> list[Any]:
+        with pytest.raises(InvalidArgument, match="at least one branch"):
+            await select()
+        found = await map(words, [])
+        await look()
+        return found
+
+    await memory_lab.start(races)
+    assert await races.options(id="w")() == []
+    assert await memory_lab.history("w") == [(1, "look")]
+
+
 async def test_a_failure_wins_as_well(lab: Lab) -> None:
     """The result says which branch, and raises where its value is asked for."""
 

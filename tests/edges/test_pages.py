@@ -19,6 +19,7 @@ TUTORIAL = (PROJECT / "docs/tutorial/first-steps.md").read_text(encoding="utf-8"
 COMMAND_LINE = (PROJECT / "docs/howto/command-line.md").read_text(encoding="utf-8")
 QUEUES = (PROJECT / "docs/howto/queues.md").read_text(encoding="utf-8")
 WAITING = (PROJECT / "docs/howto/waiting-work.md").read_text(encoding="utf-8")
+CONCURRENCY = (PROJECT / "docs/howto/concurrency.md").read_text(encoding="utf-8")
 REPLAY = (PROJECT / "docs/explanation/replay.md").read_text(encoding="utf-8")
 
 
@@ -56,7 +57,9 @@ def test_every_answer_of_explain_is_on_its_page(cause: Cause) -> None:
     assert f"| `{cause.value}` |" in WAITING
 
 
-@pytest.mark.parametrize("block", BLOCKS[1:] + blocks(QUEUES)[1:] + blocks(REPLAY))
+@pytest.mark.parametrize(
+    "block", BLOCKS[1:] + blocks(QUEUES)[1:] + blocks(CONCURRENCY) + blocks(REPLAY)
+)
 def test_the_other_code_of_the_pages_stands_by_itself(block: str, tmp_path: Path) -> None:
     script = tmp_path / "block.py"
     script.write_text(block, encoding="utf-8")

@@ -7,7 +7,7 @@ the deciding branch's side goes on. A replay drives the branch that decided, and
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, ClassVar, NoReturn, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from perdure.engine.context import OCCUPIED, PLACE, TRACK, Branch, Track, describe
 from perdure.engine.journal import PendingCall, current_task, unscoped
@@ -233,14 +233,15 @@ class ScopeCall(PendingCall[T_co]):
         if opening is None:
             raise run.disagree(row.step_id, self.name, row)
         if opening.branches != self._numbered:
-            raise run.break_by(self._other_number(run, opening))
+            what = _other_number(self, opening.branches, self._numbered)
+            raise run.break_by(_fault(run, self.step_id, what))
         self._until_ms = opening.until_ms
 
     def _verdict(self, run: Run, row: StepRow) -> Verdict | None:
         """The verdict of a close row, None if it is void: the scope then runs afresh."""
         verdict = decoded(row, Verdict)
         if verdict is None or not NOBODY <= verdict.branch < len(self._branches):
-            raise run.break_by(self._unknown_branch(run, verdict))
+            raise run.break_by(_fault(run, self.close_id, _unknown_branch(self, verdict)))
         if not verdict.is_void(run.history or ()):
             return verdict
         self._void = verdict
@@ -281,31 +282,6 @@ class ScopeCall(PendingCall[T_co]):
             now_ms,
             PORTABLE_JSON,
         )
-
-    def _other_number(self, run: Run, opening: Opening) -> UnexpectedStep:
-        return UnexpectedStep(
-            run.workflow_id,
-            int(self.step_id or 0),
-            f"workflow {run.workflow_id!r} ({run.key}): {self.name!r} at step {self.step_id} was "
-            f"recorded with {opening.branches} coroutine branches and has {self._numbered} now: "
-            f"{self._listed()}. The ids of branches depend on their number: it must not change "
-            "under a running workflow",
-        )
-
-    def _unknown_branch(self, run: Run, verdict: Verdict | None) -> UnexpectedStep:
-        recorded = "something unreadable" if verdict is None else f"branch {verdict.branch}"
-        return UnexpectedStep(
-            run.workflow_id,
-            int(self.close_id or 0),
-            f"workflow {run.workflow_id!r} ({run.key}): recorded at step {self.close_id} is that "
-            f"{recorded} decided {self.name!r}, which is no longer there. Branches now: "
-            f"{self._listed()}",
-        )
-
-    def _listed(self) -> str:
-        shown = [f"{index}: {named(branch)}" for index, branch in enumerate(self._branches[:10])]
-        more = len(self._branches) - len(shown)
-        return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
 
     # The first time
 
@@ -381,7 +357,7 @@ class ScopeCall(PendingCall[T_co]):
         if race.abort is not None:
             raise race.abort
         if not self.decides(ended):
-            raise run.break_by(self._undecided(run, index))
+            raise run.break_by(_fault(run, self.close_id, _undecided(self, index)))
         self._tell(race.limbs[index])
         numbering.go_on_at(verdict.next_id)
         return self.conclude(index, ended)
@@ -397,25 +373,48 @@ class ScopeCall(PendingCall[T_co]):
                 for call in run.inflight
             )
             if is_quiet and was_quiet and not task.done():
-                self._stuck(run, index)
+                raise run.break_by(_fault(run, self.close_id, _stuck(self, index)))
             was_quiet = is_quiet
 
-    def _undecided(self, run: Run, index: int) -> UnexpectedStep:
-        return UnexpectedStep(
-            run.workflow_id,
-            int(self.close_id or 0),
-            f"workflow {run.workflow_id!r} ({run.key}): branch {index} of {self.name!r}, which "
-            "failed and so decided it, returned when it was replayed. What it decides by must be "
-            "recorded",
-        )
 
-    def _stuck(self, run: Run, index: int) -> NoReturn:
-        raise run.break_by(
-            UnexpectedStep(
-                run.workflow_id,
-                int(self.close_id or 0),
-                f"workflow {run.workflow_id!r} ({run.key}): branch {index} of {self.name!r}, which "
-                "decided it, does not go on when it is replayed: it waits for something that "
-                "another branch did. Branches share nothing but what they return",
-            )
-        )
+def _fault(run: Run, step_id: StepId | None, what: str) -> UnexpectedStep:
+    """Code and history of a scope differ."""
+    text = f"workflow {run.workflow_id!r} ({run.key}): {what}"
+    return UnexpectedStep(run.workflow_id, int(step_id or 0), text)
+
+
+def _other_number(scope: ScopeCall[Any], recorded: int, now: int) -> str:
+    return (
+        f"{scope.name!r} at step {scope.step_id} was recorded with {recorded} coroutine branches "
+        f"and has {now} now: {_listed(scope.branches)}. The ids of branches depend on their "
+        "number: it must not change under a running workflow"
+    )
+
+
+def _unknown_branch(scope: ScopeCall[Any], verdict: Verdict | None) -> str:
+    recorded = "something unreadable" if verdict is None else f"branch {verdict.branch}"
+    return (
+        f"recorded at step {scope.close_id} is that {recorded} decided {scope.name!r}, which is no "
+        f"longer there. Branches now: {_listed(scope.branches)}"
+    )
+
+
+def _listed(branches: Sequence[BranchOf]) -> str:
+    shown = [f"{index}: {named(branch)}" for index, branch in enumerate(branches[:10])]
+    more = len(branches) - len(shown)
+    return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+
+
+def _undecided(scope: ScopeCall[Any], index: int) -> str:
+    return (
+        f"branch {index} of {scope.name!r}, which failed and so decided it, returned when it was "
+        "replayed. What it decides by must be recorded"
+    )
+
+
+def _stuck(scope: ScopeCall[Any], index: int) -> str:
+    return (
+        f"branch {index} of {scope.name!r}, which decided it, does not go on when it is replayed: "
+        "it waits for something that another branch did. Branches share nothing but what they "
+        "return"
+    )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.edges.records import recorded
+from tests.edges.records import counted, recorded
 from tests.support.process import PROJECT, ChildProcess
 from tests.support.waiting import wait_until
 
@@ -85,3 +85,61 @@ def test_a_pipeline_killed_while_it_is_paused_goes_on(tmp_path: Path) -> None:
         child.wait_for("the queue is paused")
         child.kill()
     assert run("queue_pipeline.py", tmp_path)[-1].startswith("30 files converted by ")
+
+
+def test_an_approval_waits_for_a_human_in_another_process(tmp_path: Path) -> None:
+    """Killed while it waits and answered meanwhile: the answer counts, nobody is asked twice."""
+    database = tmp_path / "approvals.db"
+    with ChildProcess(EXAMPLES / "approval.py", "7", "600", cwd=tmp_path) as child:
+        child.wait_for("may Ada spend 120.00?")
+        wait_until(lambda: recorded(database, "DBOS.sleep"))
+        child.kill()
+    assert run("approval.py", tmp_path, "answer", "7", "yes") == ["may Ada spend 120.00?"]
+    assert run("approval.py", tmp_path, "answer", "7", "no"), "too late: one answer of a human"
+    outcome = "expense 7: approved by Grace"
+    assert run("approval.py", tmp_path, "7", "600") == ["120.00 paid", outcome]
+    assert run("approval.py", tmp_path, "7", "600") == [outcome]
+
+
+def test_an_approval_is_declined_while_it_runs(tmp_path: Path) -> None:
+    with ChildProcess(EXAMPLES / "approval.py", "8", "600", cwd=tmp_path) as child:
+        child.wait_for("may Ada spend 120.00?")
+        run("approval.py", tmp_path, "answer", "8", "no")
+        assert child.succeed()[-1] == "expense 8: declined by Grace"
+
+
+def test_the_deadline_of_an_approval_stays_where_it_was(tmp_path: Path) -> None:
+    """It passes while nothing runs."""
+    with ChildProcess(EXAMPLES / "approval.py", "9", "1", cwd=tmp_path) as child:
+        child.wait_for("may Ada spend 120.00?")
+        wait_until(lambda: recorded(tmp_path / "approvals.db", "DBOS.sleep"))
+        child.kill()
+    wait_until(lambda: is_over(tmp_path / "approvals.db", "DBOS.sleep"))
+    assert run("approval.py", tmp_path, "9", "1") == ["expense 9: nobody answered in time"]
+
+
+def test_an_agent_streams_to_live_readers_and_goes_on_after_a_kill(tmp_path: Path) -> None:
+    """No search is done again, and every word comes once, to a reader of another process too."""
+    database = tmp_path / "research.db"
+    with ChildProcess(EXAMPLES / "token_stream.py", cwd=tmp_path) as child:
+        searches = [child.wait_for("searching") for _ in range(3)]
+        wait_until(lambda: words_of(database) > 3)
+        child.kill()
+    with ChildProcess(EXAMPLES / "token_stream.py", "watch", cwd=tmp_path) as reader:
+        printed = run("token_stream.py", tmp_path)
+        assert reader.succeed() == printed
+    answer = "they write down what was done, they replay what was written, they go on from there"
+    assert [line.strip() for line in printed] == [answer]
+    assert sorted(searches) == ["searching books", "searching papers", "searching people"]
+
+
+def words_of(database: Path) -> int:
+    """How many words of the answer are in its stream."""
+    return counted(database, "SELECT count(*) FROM streams WHERE key = 'answer'")
+
+
+def is_over(database: Path, step: str) -> bool:
+    """Whether the instant at which that step is complete has passed."""
+    late = "completed_at_epoch_ms < 1000 * CAST(strftime('%s', 'now') AS INTEGER)"
+    query = f"SELECT count(*) FROM operation_outputs WHERE function_name = '{step}' AND {late}"
+    return counted(database, query) > 0

@@ -5,22 +5,38 @@ Checked by pyright in strict mode and by mypy; never run.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
 
 from perdure import (
+    Client,
     Engine,
     IdPolicy,
+    Message,
     StepRow,
     WorkflowHandle,
     WorkflowRow,
+    close_stream,
     current,
     gather,
+    get_event,
+    get_events,
+    join,
+    read_stream,
+    recv,
     run_step,
+    select_workflow,
+    send,
+    send_bulk,
+    set_event,
     sleep,
     step,
     workflow,
+    write_stream,
 )
+from perdure.model.ids import WorkflowId
 
 
 @step
@@ -97,3 +113,42 @@ async def outside() -> None:
     """Plain functions stay reachable, and the place of the running code is typed."""
     assert_type(await index.fn("a"), dict[str, int])
     assert_type(current().attempt, int | None)
+
+
+@dataclass(frozen=True)
+class Decision:
+    approved: bool
+
+
+@workflow
+async def talks(whom: str) -> None:
+    """What is read is typed by `into`; without it, it is whatever JSON holds."""
+    assert_type(await recv("t", timeout=timedelta(days=1), into=Decision), Decision | None)
+    unread: Any = await recv()
+    assert_type(await send(whom, Decision(approved=True), "t", idempotency_key="k"), None)
+    assert_type(await send_bulk([Message(whom, unread, "t")], to_forks=True), None)
+    await set_event("progress", 0.5)
+    assert_type(await get_event(whom, "k", timeout=0, into=int), int | None)
+    assert_type(await get_events(whom), Mapping[str, Any])
+    await write_stream("tokens", "word")
+    await close_stream("tokens")
+    async for word in read_stream(whom, "tokens", offset=1, timeout=2.5, into=str):
+        assert_type(word, str)
+    handle = await index.start("a")
+    assert_type(await select_workflow([handle, whom]), WorkflowId)
+    assert_type(await join([handle, whom]), None)
+    assert_type(await handle.event("k", into=int), int | None)
+    async for number in handle.stream("numbers", into=int):
+        assert_type(number, int)
+
+
+async def from_outside(engine: Engine) -> None:
+    """An engine, a handle and a client talk alike."""
+    await engine.send("w", 1)
+    await engine.handle("w").send(1, "t")
+    async with Client("memory:") as client:
+        await client.send("w", 1, "t")
+        await client.send_bulk([Message("w", 1)])
+        assert_type(await client.get_event("w", "k", into=int), int | None)
+        async for number in client.read_stream("w", "s", into=int):
+            assert_type(number, int)

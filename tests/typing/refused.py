@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from perdure import Engine, WorkflowHandle, gather, run_step, sleep, step, workflow
+from perdure import (
+    Engine,
+    WorkflowHandle,
+    gather,
+    get_event,
+    read_stream,
+    recv,
+    run_step,
+    send,
+    sleep,
+    step,
+    workflow,
+)
 
 
 @step
@@ -42,6 +54,15 @@ async def options() -> None:
     index.options(timeout="1 hour")  # pyright: ignore[reportArgumentType]
     Engine("memory:", heart_beat=1)  # pyright: ignore[reportCallIssue]
     await sleep("1 hour")  # pyright: ignore[reportArgumentType]
+
+
+async def talk() -> int:
+    await recv(5)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await send("w")  # pyright: ignore[reportCallIssue]
+    await get_event("w", 5)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    read_stream("w", "s", offset="1")  # pyright: ignore[reportArgumentType, reportCallIssue]
+    number: int = await recv(into=int)  # pyright: ignore[reportAssignmentType]
+    return number
 
 
 async def plain_coroutines() -> None:

@@ -100,14 +100,13 @@ class Client:
         at = Key(checked_id(workflow_id), checked_key(key))
         limit_s = None if timeout is None else seconds_of(timeout, "timeout")
         left_s = countdown(self._clock, limit_s)
+        codec = event_codec(speaker, key, into)
         row = await event_row(speaker, at, left_s, is_patient=False)
-        if row is None:
-            return None
-        return event_codec(speaker, key, into).decode(row.value, row.serialization)
+        return None if row is None else codec.decode(row.value, row.serialization)
 
     async def get_events(self, workflow_id: str) -> Mapping[str, Any]:
         """Everything a workflow published, by key."""
-        return await all_events(self._opened(), checked_id(workflow_id))
+        return await all_events(self._opened(), checked_id(workflow_id), is_patient=False)
 
     @overload
     def read_stream(

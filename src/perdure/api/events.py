@@ -80,7 +80,7 @@ def set_event(key: str, value: Any) -> SetEventCall:
 class GetEventCall(TimedCall[T]):
     """One wait for an event; in a workflow it is a step that records the value."""
 
-    __slots__ = ("_at", "_speaker", "_type")
+    __slots__ = ("_at", "_codec", "_speaker")
 
     def __init__(
         self,
@@ -91,10 +91,11 @@ class GetEventCall(TimedCall[T]):
         annotation: Any,
     ) -> None:
         refusal: PerdureError | None = None
-        self._at, self._type = Key(WorkflowId(workflow_id), key), annotation
+        self._at = Key(WorkflowId(workflow_id), key)
         try:
             self._speaker = speaker_here("get_event", speaker)
             self._at = Key(checked_id(workflow_id), checked_key(key))
+            self._codec: ValueCodec[T] = event_codec(self._speaker, key, annotation)
         except PerdureError as error:
             refusal = error
         super().__init__(GET_EVENT, timeout, refusal)
@@ -106,8 +107,7 @@ class GetEventCall(TimedCall[T]):
         row = await event_row(self._speaker, self._at, left_s, is_patient=is_patient)
         if row is None:
             return cast("T", None)
-        codec: ValueCodec[T] = event_codec(self._speaker, self._at.key, self._type)
-        return codec.decode(row.value, row.serialization)
+        return self._codec.decode(row.value, row.serialization)
 
     async def perform(self, run: Run) -> T:
         """Wait, record what was found, and return it."""
@@ -138,8 +138,7 @@ class GetEventCall(TimedCall[T]):
         return self._found(run, row.output, row.serialization)
 
     def _found(self, run: Run, text: str | None, label: str | None) -> T:
-        codec = event_codec(run.kernel.talk, self._at.key, self._type)
-        return cast("T", found(run, self.known_id, text, label, codec))
+        return cast("T", found(run, self.known_id, text, label, self._codec))
 
 
 def event_codec(speaker: Speaker, key: str, annotation: Any) -> ValueCodec[Any]:
@@ -160,7 +159,9 @@ async def event_row(
     with speaker.signals.listening(interest, is_patient=is_patient) as ear:
         while True:
             ear.clear()
-            rows = await speaker.retry(lambda: speaker.store.events([key]), "reading an event")
+            rows = await speaker.ask(
+                lambda: speaker.store.events([key]), "reading an event", is_patient=is_patient
+            )
             if rows:
                 return rows[0]
             if left_s() == 0:
@@ -209,7 +210,8 @@ class GetEventsCall(DurableCall[Mapping[str, Any]]):
 
     async def plain(self) -> Mapping[str, Any]:
         """Read them."""
-        return await all_events(self._speaker, self._workflow_id)
+        is_patient = self._place is not None
+        return await all_events(self._speaker, self._workflow_id, is_patient=is_patient)
 
     async def perform(self, run: Run) -> Mapping[str, Any]:
         """Read them, and record what they were."""
@@ -234,9 +236,13 @@ class GetEventsCall(DurableCall[Mapping[str, Any]]):
         return run.kernel.registry.serialization.value(dict[str, Any], "events")
 
 
-async def all_events(speaker: Speaker, workflow_id: WorkflowId) -> Mapping[str, Any]:
+async def all_events(
+    speaker: Speaker, workflow_id: WorkflowId, *, is_patient: bool
+) -> Mapping[str, Any]:
     """Everything a workflow published, by key."""
-    rows = await speaker.retry(lambda: speaker.store.events_of(workflow_id), "reading events")
+    rows = await speaker.ask(
+        lambda: speaker.store.events_of(workflow_id), "reading events", is_patient=is_patient
+    )
     return {
         row.key: event_codec(speaker, row.key, Any).decode(row.value, row.serialization)
         for row in rows

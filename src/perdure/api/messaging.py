@@ -172,16 +172,18 @@ def send_bulk(messages: Iterable[Message], *, to_forks: bool = False) -> SendCal
 class RecvCall(TimedCall[T]):
     """One wait for a message; taking it and recording that are one transaction."""
 
-    __slots__ = ("_topic", "_type")
+    __slots__ = ("_codec", "_topic")
 
     def __init__(self, topic: str | None, timeout: Duration | None, annotation: Any) -> None:
         refusal = body_only("recv")
         self._topic = ""
-        try:
-            self._topic = checked_topic(topic)
-        except PerdureError as error:
-            refusal = refusal or error
-        self._type = annotation
+        if refusal is None:
+            try:
+                self._topic = checked_topic(topic)
+                serialization = speaker_here("recv").serialization
+                self._codec: ValueCodec[T] = serialization.value(annotation, "message")
+            except PerdureError as error:
+                refusal = error
         super().__init__(RECV, timeout, refusal)
 
     async def plain(self) -> T:
@@ -239,8 +241,7 @@ class RecvCall(TimedCall[T]):
 
     async def replay(self, run: Run, row: StepRow) -> T:
         """The message that was taken, or None where there was none in time."""
-        codec: ValueCodec[T] = run.kernel.registry.serialization.value(self._type, "message")
-        return cast("T", found(run, row.step_id, row.output, row.serialization, codec))
+        return cast("T", found(run, row.step_id, row.output, row.serialization, self._codec))
 
 
 @overload

@@ -245,7 +245,7 @@ class StreamReader(Generic[T]):
             with self._speaker.signals.listening(interest, is_patient=is_patient) as ear:
                 while not self._ahead:
                     ear.clear()
-                    if await self._look():
+                    if await self._look(is_patient=is_patient):
                         return None
                     if not self._ahead:
                         if left_s() == 0:
@@ -257,12 +257,12 @@ class StreamReader(Generic[T]):
         row = self._ahead[0]
         return None if _ends(row.value) else row
 
-    async def _look(self) -> bool:
+    async def _look(self, *, is_patient: bool) -> bool:
         """Read ahead; says whether nothing follows any more."""
         reading = Reading(self._key, self._position.offset, PAGE)
         speaker = self._speaker
-        (page,) = await speaker.retry(
-            lambda: speaker.store.stream_pages([reading]), "reading a stream"
+        (page,) = await speaker.ask(
+            lambda: speaker.store.stream_pages([reading]), "reading a stream", is_patient=is_patient
         )
         if page.state is None:
             raise WorkflowNotFound(self._key.workflow_id)

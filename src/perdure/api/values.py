@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from perdure.engine.talk import Speaker
-from perdure.errors import InvalidArgument
+from perdure.errors import InvalidArgument, RegistrationError, UnserializableValue
 from perdure.model.wire import NULL_TOPIC
 from perdure.serialization import ValueCodec
 
@@ -16,7 +16,10 @@ _PLAIN: Final = frozenset({type(None), bool, int, float, str, list, tuple, dict}
 def encoded(speaker: Speaker, value: Any, what: str) -> str:
     """The text of a value: a plain one as JSON, another by its own class, as `into=` reads it."""
     kind = Any if type(value) in _PLAIN else type(value)
-    codec: ValueCodec[Any] = speaker.serialization.value(kind, what)
+    try:
+        codec: ValueCodec[Any] = speaker.serialization.value(kind, what)
+    except RegistrationError as error:
+        raise UnserializableValue(what, "$", str(error)) from error
     text, _ = codec.encode(value)
     return text
 

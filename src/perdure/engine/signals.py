@@ -23,6 +23,9 @@ from perdure.ports.store.streams import Reading
 FIRST_PAUSE_S = 0.02
 LONGEST_PAUSE_S = 1.0
 
+LEAST_REST_S = 0.02
+"""After a poll, whatever is heard."""
+
 _REST = 9.0
 """How many times as long as the last poll took the process at least does something else."""
 
@@ -82,6 +85,17 @@ class Subscription:
         await self._heard.wait()
 
 
+class _End(NamedTuple):
+    """Who hears nothing any more, and why."""
+
+    error: Callable[[WorkflowId], BaseException]
+    of_all: bool
+
+    def tell(self, subscription: Subscription) -> None:
+        if self.of_all or not subscription.is_patient:
+            subscription.fail(self.error(subscription.interest.workflow_id))
+
+
 class Signals(Loop):
     """Every subscription of the process, and the poll behind them.
 
@@ -97,11 +111,19 @@ class Signals(Loop):
         self._pause_s = self._first_pause_s
         self._due_s = math.inf
         self._rested_s = -math.inf
+        self._end: _End | None = None
+
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        return len({each for every in self._by_hint.values() for each in every})
 
     @contextmanager
     def listening(self, interest: Interest, *, is_patient: bool) -> Iterator[Subscription]:
         """A subscription for as long as the block lasts; look once before waiting."""
         subscription = Subscription(interest, is_patient=is_patient)
+        if self._end is not None:
+            self._end.tell(subscription)
         for hint in interest.hints:
             self._by_hint.setdefault(hint, set()).add(subscription)
         self._pause_s = self._first_pause_s
@@ -129,11 +151,11 @@ class Signals(Loop):
         self.hear(_end_of(workflow_id))
 
     def end_waits(self, error: Callable[[WorkflowId], BaseException], *, patient: bool) -> None:
-        """End the waits of those who are not patient, or of all."""
+        """End the waits of those who are not patient, or of all, and those that begin later."""
+        self._end = _End(error, patient)
         for subscriptions in self._by_hint.values():
             for each in subscriptions:
-                if patient or not each.is_patient:
-                    each.fail(error(each.interest.workflow_id))
+                self._end.tell(each)
 
     def _ask_within(self, seconds: float) -> None:
         at_s = asyncio.get_running_loop().time() + seconds
@@ -158,7 +180,7 @@ class Signals(Loop):
         for found in await self._ask(interests):
             self.hear(found.hint)
         ended_s = loop.time()
-        self._rested_s = ended_s + max(FIRST_PAUSE_S, (ended_s - begun_s) * _REST)
+        self._rested_s = ended_s + max(LEAST_REST_S, (ended_s - begun_s) * _REST)
         return max(self._due_s, self._rested_s) - ended_s
 
     async def _ask(self, interests: set[Interest]) -> list[Interest]:

@@ -1,8 +1,9 @@
 """The lanes of what workflows say, and who hears it."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 from perdure.engine.committer import Lane, OpenClose, Retry
 from perdure.engine.services import Loop, Service, Tasks
@@ -16,6 +17,8 @@ from perdure.ports.clock import Clock
 from perdure.ports.store import Store
 from perdure.ports.store.hints import EVENT, STREAM
 from perdure.serialization import Serialization
+
+T = TypeVar("T")
 
 PAUSE_S = 0.005
 """What is said within this time of another announcement goes out with it."""
@@ -51,11 +54,21 @@ class Speaker:
         )
         self.signals = Signals(tasks, store, retry, is_told=is_told)
         self._is_over = False
+        self._is_closed = False
 
-    def check_open(self) -> None:
+    def check_open(self, *, is_patient: bool = False) -> None:
         """Raise `NotRunning` once nobody would answer any more."""
-        if self._is_over:
-            raise NotRunning("what this belongs to was stopped; a handle is good for one start")
+        if self._is_closed or (self._is_over and not is_patient):
+            raise NotRunning("the engine or client this belongs to was stopped")
+
+    async def ask(self, operation: Callable[[], Awaitable[T]], what: str, *, is_patient: bool) -> T:
+        """What the store answers, asked again until it does; not after the end."""
+
+        async def tried() -> T:
+            self.check_open(is_patient=is_patient)
+            return await operation()
+
+        return await self.retry(tried, what)
 
     async def open(self) -> None:
         """Begin to send and to listen."""
@@ -72,6 +85,7 @@ class Speaker:
     def end_waits(self, *, patient: bool) -> None:
         """End the waits from outside of workflows, or all: the engine stops."""
         self._is_over = True
+        self._is_closed = self._is_closed or patient
         self.signals.end_waits(WaitInterrupted, patient=patient)
 
 

@@ -108,6 +108,10 @@ class Waiter(Loop):
             self.wake()
         return wait
 
+    def waited_for(self, workflow_id: WorkflowId) -> int:
+        """How many wait for it."""
+        return len(self._waits.get(workflow_id, ()))
+
     def resolve(self, settlement: Settlement) -> None:
         """Tell everyone who waits for this workflow that it is terminal."""
         workflow_id = settlement.outcome.workflow_id

@@ -1,0 +1,254 @@
+"""Waiting for what is said: hints make it fast, a shared poll makes it true, nothing is missed."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from perdure import (
+    get_event,
+    join,
+    read_stream,
+    recv,
+    set_event,
+    workflow,
+    write_stream,
+)
+from tests.support.engines import Lab
+from tests.support.talking import (
+    all_of,
+    follows,
+    gate,
+    insert_workflow,
+    never_polling,
+    never_told,
+    open_gate,
+    receives,
+)
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@workflow(name="receives one")
+async def receives_one() -> Any:
+    return await recv("t", timeout=3_000)
+
+
+@workflow(name="asks for one")
+async def asks_one(whom: str) -> Any:
+    return await get_event(whom, "k", timeout=3_000)
+
+
+@workflow(name="says")
+async def says(word: str) -> None:
+    """Publish and append, behind a gate."""
+    await gate(word)
+    await set_event("k", word)
+    await write_stream("s", word)
+
+
+@workflow(name="says at once")
+async def says_at_once(pause_s: float) -> None:
+    await asyncio.sleep(pause_s)
+    await set_event("k", "v")
+
+
+async def of(call: Awaitable[Any]) -> Any:
+    return await call
+
+
+async def waiters_of_each_kind(lab: Lab, word: str) -> list[asyncio.Future[Any]]:
+    """Workflows and outsiders that wait for the workflow `says`, and one for a message."""
+    engine = lab.engine
+    handles = [
+        await receives_one.options(id="r", engine=engine).start(),
+        await asks_one.options(id="a", engine=engine).start("says"),
+        await follows.options(id="f", engine=engine).start("says", "s"),
+    ]
+    waits: list[Awaitable[Any]] = [
+        *(handle.result() for handle in handles),
+        engine.handle("says").event("k"),
+        all_of(engine.handle("says").stream("s")),
+    ]
+    futures = [asyncio.ensure_future(of(each)) for each in waits]
+    await lab.until_asleep(2_000)
+    await eventually(lambda: len(lab.store.batches("events")) >= 2)
+    await eventually(lambda: len(lab.store.batches("stream_pages")) >= 2)
+    await eventually(lambda: lab.store.batches("receive"))
+    assert not any(each.done() for each in futures), word
+    return futures
+
+
+def answers(word: str) -> list[Any]:
+    return ["hello", word, [word], word, [word]]
+
+
+EVERYTHING = (receives_one, asks_one, follows, says)
+
+
+async def test_within_a_process_nobody_looks_to_hear(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without any poll: a write wakes who waits, and the end of a workflow its readers."""
+    never_polling(monkeypatch)
+    word = f"{lab.kind} within"
+    engine = await lab.start(*EVERYTHING, heartbeat=5)
+    await says.options(id="says").start(word)
+    futures = await waiters_of_each_kind(lab, word)
+    open_gate(word)
+    await engine.send("r", "hello", "t")
+    assert await asyncio.gather(*futures) == answers(word)
+
+
+async def test_across_processes_a_hint_is_enough(
+    shared_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two engines, and no poll: by a notification, or by the change of the file."""
+    never_polling(monkeypatch)
+    lab, word = shared_lab, f"{shared_lab.kind} across"
+    speaker = await lab.start(says, heartbeat=5)
+    await says.options(id="says", engine=speaker).start(word)
+    await lab.start(receives_one, asks_one, follows, heartbeat=5)
+    futures = await waiters_of_each_kind(lab, word)
+    receiver, asker, follower, event, reader = futures
+    open_gate(word)
+    await speaker.send("r", "hello", "t")
+    assert await asyncio.gather(receiver, asker, event) == ["hello", word, word]
+    # That the workflow has ended is announced by nobody: the poll would find it.
+    for each in (follower, reader):
+        each.cancel()
+
+
+async def test_without_hints_the_poll_finds_everything(
+    shared_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also messages of a database whose trigger is gone."""
+    never_told(monkeypatch)
+    lab, word = shared_lab, f"{shared_lab.kind} polled"
+    speaker = await lab.start(says)
+    await says.options(id="says", engine=speaker).start(word)
+    await lab.start(receives_one, asks_one, follows)
+    futures = await waiters_of_each_kind(lab, word)
+    open_gate(word)
+    await speaker.send("r", "hello", "t")
+    assert await asyncio.gather(*futures) == answers(word)
+
+
+async def test_many_waiters_cost_one_statement_of_each_kind(lab: Lab) -> None:
+    """However many wait: what each looked for itself is asked for together from then on."""
+    number = 100
+    engine = await lab.start(receives_one, asks_one, follows, max_running=1_000)
+    await insert_workflow(lab, "silent", status="PENDING")
+    for each in range(number):
+        await receives_one.options(id=f"r{each}").start()
+        await asks_one.options(id=f"a{each}").start("silent")
+        await follows.options(id=f"f{each}").start("silent", "s")
+    signals = engine.kernel.talk.signals
+    await eventually(lambda: signals.waiting == 3 * number)
+    await eventually(lambda: len(lab.clock.sleepers(2_000)) == 2 * number)
+    await polls(lab, 1)
+    lab.store.forget()
+    await polls(lab, 3)
+    counts = lab.store.counts
+    assert abs(counts["events"] - counts["topics_with_messages"]) <= 1
+    assert abs(counts["stream_pages"] - counts["topics_with_messages"]) <= 1
+    assert counts["receive"] == 0
+    assert {len(items) for items in lab.store.batches("topics_with_messages")} == {number}
+    assert {len(items) for items in lab.store.batches("stream_pages")} == {1}, "one interest"
+
+
+async def polls(lab: Lab, number: int) -> None:
+    """Wait until that many more polls for messages began."""
+    before = lab.store.counts["topics_with_messages"]
+    await eventually(lambda: lab.store.counts["topics_with_messages"] >= before + number)
+
+
+async def test_a_message_between_the_look_and_the_wait_is_not_missed(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The answer that there is none is under way when it is sent; nobody polls."""
+    never_polling(monkeypatch)
+    engine = await lab.start(receives_one, heartbeat=5)
+    held = lab.store.hold("receive", after=True)
+    handle = await receives_one.options(id="r").start()
+    await held.reached()
+    await engine.send("r", "in between", "t")
+    held.open()
+    assert await handle.result() == "in between"
+
+
+@pytest.mark.parametrize("kind", ["event", "stream"])
+async def test_a_value_between_the_look_and_the_wait_is_not_missed(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    never_polling(monkeypatch)
+    word = f"{lab.kind} between {kind}"
+    await lab.start(says, heartbeat=5)
+    handle = await says.options(id="says").start(word)
+    held = lab.store.hold("events" if kind == "event" else "stream_pages", after=True)
+    call = handle.event("k") if kind == "event" else anext(read_stream("says", "s"))
+    reading = asyncio.ensure_future(of(call))
+    await held.reached()
+    open_gate(word)
+    await handle.result()
+    held.open()
+    assert await reading == word
+
+
+TRIES = 500
+
+
+async def test_at_random_offsets_nothing_is_ever_missed(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sender and receiver begin within five milliseconds of each other; nobody polls."""
+    never_polling(monkeypatch)
+    engine = await lab.start(receives_one, says_at_once, heartbeat=5, max_running=1_000)
+    # The offsets are not for secrets.
+    chance = random.Random(66)
+    most_s = 0.005
+
+    async def by_message(number: int) -> None:
+        handle = await receives_one.options(id=f"r{number}").start()
+        await asyncio.sleep(chance.uniform(0, most_s))
+        await engine.send(handle.workflow_id, number, "t")
+        assert await handle.result() == number
+
+    async def by_event(number: int) -> None:
+        handle = await says_at_once.options(id=f"e{number}").start(chance.uniform(0, most_s))
+        await asyncio.sleep(chance.uniform(0, most_s))
+        assert await handle.event("k") == "v"
+
+    places = asyncio.Semaphore(20)
+
+    async def one(attempt: Callable[[int], Awaitable[None]], number: int) -> None:
+        async with places:
+            await attempt(number)
+
+    tries = [one(by_message if number % 2 else by_event, number) for number in range(TRIES)]
+    async with asyncio.timeout(90):
+        await asyncio.gather(*tries)
+
+
+async def test_a_wait_that_ends_leaves_nothing_behind(lab: Lab) -> None:
+    """Neither a subscription nor a timer nor a poll."""
+    engine = await lab.start(receives, says)
+    signals = engine.kernel.talk.signals
+    handle = await receives.options(id="r").start([None, "t"], 3_000)
+    for value in (1, 2):
+        await engine.send("r", value, None if value == 1 else "t")
+    assert await handle.result() == [1, 2]
+    await insert_workflow(lab, "silent", status="PENDING")
+    reading = asyncio.ensure_future(of(get_event("silent", "k", timeout=3_000)))
+    await lab.until_asleep(2_000)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    await join(["r"])
+    assert signals.waiting == 0
+    await eventually(lambda: not lab.clock.sleepers(2_000))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
-from perdure import WorkflowState, gather, run_step, select, sleep, step, workflow
+from perdure import WorkflowState, gather, recv, run_step, select, sleep, step, workflow
 from perdure.engine import scopes
 from perdure.errors import UnexpectedStep
 from tests.support.branches import FOREVER, hold, outputs, say, words
@@ -150,3 +151,34 @@ async def test_a_void_verdict_gives_way_where_nothing_decides_any_more(lab: Lab)
     for _ in range(3):
         assert (await lab.rerun("w"))["status"] == "SUCCESS"
         assert await lab.output("w") == '["well","b","last"]'
+
+
+async def test_a_message_taken_before_a_crash_is_put_back_if_its_call_loses_then(lab: Lab) -> None:
+    """The verdict was not recorded and another branch wins: no code has seen the message."""
+
+    go = asyncio.Event()
+
+    async def other() -> None:
+        await run_step("other", go.wait)
+
+    @workflow(name="races")
+    async def races() -> list[Any]:
+        first = await select(gather(recv("a"), hold()), other())
+        return [first.index, await recv("a", timeout=FOREVER)]
+
+    await lab.start(races)
+    handle = await races.options(id="w").start()
+    await handle.send("one", "a")
+
+    async def received() -> list[int]:
+        return [step_id for step_id, name in await lab.history("w") if name == "DBOS.recv"]
+
+    await eventually(received)
+    before = await received()
+    await lab.hand_back("w")
+    await lab.until_attempts("w", 2)
+    go.set()
+    assert await lab.engine.handle("w") == [1, "one"]
+    assert await received() != before
+    assert (await lab.rerun("w"))["status"] == "SUCCESS"
+    assert await lab.output("w") == '[1,"one"]'

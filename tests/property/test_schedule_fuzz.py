@@ -174,7 +174,8 @@ async def check_rest(
     assert not set(SCHEDULE.effects) & set(kept)
     history = await bench.history(workflow_id)
     for step_id, row in kept.items():
-        if step_id not in void:
+        is_put_back = row["function_name"] == "DBOS.recv" and step_id not in history
+        if step_id not in void and not is_put_back:
             assert history[step_id] == row
     return history
 

@@ -16,8 +16,8 @@ from perdure.api.waiting import (
     heard,
     speaker_here,
 )
-from perdure.engine.context import TRACK
-from perdure.engine.journal import DurableCall, note_record
+from perdure.engine.context import TRACK, Track
+from perdure.engine.journal import DurableCall
 from perdure.engine.run import Run
 from perdure.engine.signals import Interest
 from perdure.engine.talk import Speaker
@@ -224,12 +224,16 @@ class RecvCall(TimedCall[T]):
             row = await journal.adopt(run, step_id, self.name, row)
         if row is None:
             return None
-        if track is not None and track.is_leaf:
-            # Its code sees it when its scope ends, and only if it wins.
-            track.took(step_id)
-        else:
-            note_record(step_id)
+        if track is not None:
+            self.retrace(track, row)
         return row
+
+    def retrace(self, track: Track, row: StepRow) -> None:
+        """Code sees the message of a pending call when its scope ends, and only if it wins."""
+        if track.is_leaf and not track.is_sealed:
+            track.took(row.step_id)
+        else:
+            track.note(row.step_id)
 
     async def _nothing(self, run: Run, started_at_ms: int) -> T:
         output, label = NOTHING

@@ -361,10 +361,14 @@ class DurableCall(PendingCall[T_co]):
         track = TRACK.get()
         if track is not None:
             if row is not None:
-                track.note(row.step_id)
+                self.retrace(track, row)
             elif track.is_sealed:
                 raise run.overstep(self.known_id, self.name)
         return row
+
+    def retrace(self, track: Track, row: StepRow) -> None:
+        """Let the scopes around know of the record that is replayed."""
+        track.note(row.step_id)
 
     def _refuse(self) -> NoReturn:
         if self._refusal is not None:

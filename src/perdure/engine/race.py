@@ -233,7 +233,7 @@ class Race:
         cancelled = await _all_done(alive)
         run.dropped.difference_update(alive)
         cancelled = await self._end_strays(begun) or cancelled
-        cancelled = await _all_done(run.unsettled) or cancelled
+        cancelled = await _all_done(tuple(run.unsettled)) or cancelled
         run.unsettled[:] = [answer for answer in run.unsettled if not answer.done()]
         for series in self._series:
             if series is not None:

@@ -155,7 +155,6 @@ async def test_a_void_verdict_gives_way_where_nothing_decides_any_more(lab: Lab)
 
 async def test_a_message_taken_before_a_crash_is_put_back_if_its_call_loses_then(lab: Lab) -> None:
     """The verdict was not recorded and another branch wins: no code has seen the message."""
-
     go = asyncio.Event()
 
     async def other() -> None:

@@ -157,3 +157,27 @@ async def test_a_reader_stays_where_it_was_made(memory_lab: Lab) -> None:
     await memory_lab.start(writes, shares)
     await writes.options(id="w")([1], close=False)
     assert await shares.options(id="r")() == ["refused", 1]
+
+
+async def test_a_read_that_tied_and_lost_is_read_again(memory_lab: Lab) -> None:
+    """Both ended at one moment, and the first in the list won: the value was not seen."""
+    lab = memory_lab
+    both = asyncio.Event()
+
+    @workflow(name="tied")
+    async def tied() -> list[Any]:
+        reader = read_stream("w", "s")
+        first = await select(early=run_step("early", both.wait), value=anext(reader))
+        return [first.name, *[value async for value in reader]]
+
+    await lab.start(writes, tied)
+    await writes.options(id="w")([1, 2], close=False)
+    held = lab.store.hold("stream_pages", after=True)
+    handle = await tied.options(id="r").start()
+    await held.reached()
+    held.open()
+    both.set()
+    assert await handle.result() == ["early", 1, 2]
+    assert await lab.history("r") != []
+    await lab.rerun("r")
+    assert await lab.output("r") == '["early",1,2]'

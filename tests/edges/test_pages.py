@@ -19,6 +19,7 @@ TUTORIAL = (PROJECT / "docs/tutorial/first-steps.md").read_text(encoding="utf-8"
 COMMAND_LINE = (PROJECT / "docs/howto/command-line.md").read_text(encoding="utf-8")
 QUEUES = (PROJECT / "docs/howto/queues.md").read_text(encoding="utf-8")
 WAITING = (PROJECT / "docs/howto/waiting-work.md").read_text(encoding="utf-8")
+MESSAGES = (PROJECT / "docs/howto/messages.md").read_text(encoding="utf-8")
 CONCURRENCY = (PROJECT / "docs/howto/concurrency.md").read_text(encoding="utf-8")
 REPLAY = (PROJECT / "docs/explanation/replay.md").read_text(encoding="utf-8")
 
@@ -52,13 +53,33 @@ def test_the_queue_of_the_page_about_queues_runs(tmp_path: Path) -> None:
         assert child.succeed() == ["['intro.mp4', 'talk.mp4', 'outro.mp4']"]
 
 
+def test_the_order_of_the_page_about_messages_runs(tmp_path: Path) -> None:
+    script = tmp_path / "orders.py"
+    script.write_text(blocks(MESSAGES)[0], encoding="utf-8")
+    with ChildProcess(script, cwd=tmp_path) as child:
+        assert child.succeed() == [
+            "waits for a decision",
+            "picked",
+            "packed",
+            "sent",
+            "kettle sent, approved by Ada",
+        ]
+
+
 @pytest.mark.parametrize("cause", Cause)
 def test_every_answer_of_explain_is_on_its_page(cause: Cause) -> None:
     assert f"| `{cause.value}` |" in WAITING
 
 
 @pytest.mark.parametrize(
-    "block", BLOCKS[1:] + blocks(QUEUES)[1:] + blocks(CONCURRENCY) + blocks(REPLAY)
+    "block",
+    [
+        *BLOCKS[1:],
+        *blocks(QUEUES)[1:],
+        *blocks(MESSAGES)[1:],
+        *blocks(CONCURRENCY),
+        *blocks(REPLAY),
+    ],
 )
 def test_the_other_code_of_the_pages_stands_by_itself(block: str, tmp_path: Path) -> None:
     script = tmp_path / "block.py"

@@ -57,10 +57,10 @@ async def options() -> None:
 
 
 async def talk() -> int:
-    await recv(5)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await recv(5)  # pyright: ignore[reportArgumentType]
     await send("w")  # pyright: ignore[reportCallIssue]
-    await get_event("w", 5)  # pyright: ignore[reportArgumentType, reportCallIssue]
-    read_stream("w", "s", offset="1")  # pyright: ignore[reportArgumentType, reportCallIssue]
+    await get_event("w", 5)  # pyright: ignore[reportArgumentType]
+    read_stream("w", "s", offset="1")  # pyright: ignore[reportArgumentType]
     number: int = await recv(into=int)  # pyright: ignore[reportAssignmentType]
     return number
 

@@ -304,6 +304,10 @@ class ScopeCall(PendingCall[T_co]):
             return self.collect([race.ended(index) for index in range(len(race.limbs))])
         if self.close_id is not None:
             await self._close(run, race, decided, numbering)
+        for index, branch in enumerate(self._branches):
+            if index != decided:
+                # What a loser read at the moment of the decision can be read again.
+                spend(branch)
         return self.conclude(decided, race.ended(decided))
 
     def _tell(self, limb: Limb | None) -> None:

@@ -292,7 +292,7 @@ class ReadCall(DurableCall[T]):
     def spend(self) -> None:
         """What a branch read that lost is read again."""
         super().spend()
-        if self._before is not None:
+        if self._before is not None and self._before < self._reader.position:
             self._reader.go_to(self._before)
 
     async def plain(self) -> T:

@@ -111,13 +111,7 @@ class Kernel:
         )
         self.journal = Journal(store, self._steps, retry)
         self.talk = Talk(tasks, store, ports.clock, retry, registry.serialization)
-        self.waiter = Waiter(
-            tasks,
-            store,
-            retry,
-            lambda workflow_id: workflow_id in self.runner.runs,
-            self.talk.signals.hear_end,
-        )
+        self.waiter = Waiter(tasks, store, retry, self._runs_here, self.talk.signals.hear_end)
         self.runner = Runner(tasks, self.journal, registry, self._ends, self.waiter)
         self.launcher = Launcher(
             self._starts, self.time, self.runner, self._new_run, self._enqueued
@@ -181,6 +175,9 @@ class Kernel:
         serialization: str | None,
     ) -> Run:
         return Run(self, workflow_id, owner, key, serialization)
+
+    def _runs_here(self, workflow_id: WorkflowId) -> bool:
+        return workflow_id in self.runner.runs
 
     def _slot_freed(self, queue: str) -> None:
         self._dispatcher.slot_freed(queue)

@@ -306,6 +306,13 @@ def spend(branch: BranchOf) -> None:
         branch.close()
 
 
+def spend_losers(branches: Sequence[BranchOf], winner: int) -> None:
+    """What those read that ended at the moment of the decision can be read again."""
+    for index, branch in enumerate(branches):
+        if index != winner:
+            spend(branch)
+
+
 def named(branch: BranchOf) -> str:
     """What messages call a branch."""
     if isinstance(branch, PendingCall):

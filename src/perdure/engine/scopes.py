@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from perdure.engine.context import OCCUPIED, PLACE, TRACK, Branch, Track, describe
 from perdure.engine.journal import PendingCall, current_task, unscoped
-from perdure.engine.race import BranchOf, Ended, Limb, Race, is_numbered, named, spend
+from perdure.engine.race import BranchOf, Ended, Limb, Race, is_numbered, named, spend, spend_losers
 from perdure.engine.run import Run
 from perdure.errors import BuiltElsewhere, CallSpent, PerdureError, UnexpectedStep, WrongPlace
 from perdure.logic.numbering import Numbering
@@ -304,10 +304,7 @@ class ScopeCall(PendingCall[T_co]):
             return self.collect([race.ended(index) for index in range(len(race.limbs))])
         if self.close_id is not None:
             await self._close(run, race, decided, numbering)
-        for index, branch in enumerate(self._branches):
-            if index != decided:
-                # What a loser read at the moment of the decision can be read again.
-                spend(branch)
+        spend_losers(self._branches, decided)
         return self.conclude(decided, race.ended(decided))
 
     def _tell(self, limb: Limb | None) -> None:

@@ -65,6 +65,11 @@ class Subscription:
         self._heard = asyncio.Event()
         self._failure: BaseException | None = None
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether there is reason to look."""
+        return self._heard.is_set()
+
     def hear(self) -> None:
         """Look again."""
         self._heard.set()

@@ -356,5 +356,6 @@ async def test_a_fan_out_keeps_to_its_limit_and_order(lab: Lab) -> None:
     await lab.start(fans_out)
     assert await fans_out.options(id="w")() == ["twenty", 40]
     assert most == 3
-    assert len([1 for name, _ in await lab.history("w") if name == "say"]) <= 40 + 24
+    said = [name for _, name in await lab.history("w")].count("say")
+    assert 40 + 21 <= said <= 40 + 23
     assert (await lab.rerun("w"))["status"] == "SUCCESS"

@@ -225,9 +225,9 @@ class StreamReader(Generic[T]):
         self._ahead.clear()
 
     def deliver(self, row: StreamRow | None) -> None:
-        """The row at the offset is handed out, or None: there is no other."""
-        offset = self._position.offset
-        self._position = _Position(offset + (row is not None), is_over=row is None)
+        """That row is handed out, or None: there is no other. A rewind may have left a gap."""
+        offset = self._position.offset if row is None else row.offset + 1
+        self._position = _Position(offset, is_over=row is None)
         if self._ahead:
             del self._ahead[0]
 

@@ -422,3 +422,52 @@ async def test_a_message_of_another_sdk_is_taken(lab: Lab) -> None:
     )
     assert await handle.result() == [{"from": "afar"}]
     await eventually(lambda: lab.engine.kernel.runner.runs == {})
+
+
+async def test_the_limit_of_a_wait_survives_a_restart(lab: Lab) -> None:
+    """The instant was recorded when the wait began; another execution waits only for the rest."""
+    await lab.start(receives)
+    await receives.options(id="w").start(["t"], 3_600)
+    await lab.until_asleep(3_000)
+    before = await lab.steps("w")
+    assert [(row["function_id"], row["function_name"]) for row in before] == [(2, "DBOS.sleep")]
+    lab.clock.leap(1_800)
+    await lab.hand_back("w")
+    await lab.until_asleep_for(1_000, 1_800)
+    lab.clock.leap(1_801)
+    assert (await lab.until("w"))["status"] == "SUCCESS"
+    assert await lab.output("w") == "[null]"
+    (nothing, limit) = await lab.steps("w")
+    assert [limit] == before
+    assert (nothing["output"], nothing["serialization"]) == ("null", "portable_json")
+
+
+async def test_without_time_it_looks_once(lab: Lab) -> None:
+    """And that there was nothing is replayed, whatever came since."""
+    engine = await lab.start(receives)
+    assert await receives.options(id="w")(["t"], 0) == [None]
+    assert await lab.history("w") == [(1, "DBOS.recv")]
+    assert len(lab.store.batches("receive")) == 1
+    await engine.send("w", 1, "t")
+    await lab.rerun("w")
+    assert await lab.output("w") == "[null]"
+
+
+async def test_a_cancelled_or_stopped_receiver_stops_at_once(shared_lab: Lab) -> None:
+    """It only waits: however long the grace, and nothing is taken for it any more."""
+    lab = shared_lab
+    engine = await lab.start(receives, grace=3_600)
+    cancelled = await receives.options(id="c").start(["t"], 3_600)
+    await receives.options(id="s").start(["t"], None)
+    await lab.until_asleep(3_000)
+    await eventually(lambda: engine.kernel.talk.signals.waiting == 2)
+    await cancelled.cancel()
+    await lab.until("c", WorkflowState.CANCELLED)
+    await engine.stop()
+    row = await lab.status("s")
+    assert (row["status"], row["recovery_attempts"]) == ("ENQUEUED", 0)
+    engine = await lab.start(receives)
+    await engine.send("s", "after", "t")
+    await engine.send("c", "after", "t")
+    assert await engine.handle("s", receives).result() == ["after"]
+    assert [taken for _, _, taken in await messages(lab, "c")] == [False]

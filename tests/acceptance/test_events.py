@@ -24,6 +24,7 @@ from perdure import (
     workflow,
 )
 from perdure.errors import (
+    AmbiguousEngine,
     DatabaseUnavailable,
     NotRunning,
     SerializationError,
@@ -181,6 +182,8 @@ async def test_another_engine_is_refused_in_a_body_and_plain_in_a_step(memory_la
     await memory_lab.start(looks)
     async with Engine("memory:", workflows=[]) as second:
         other.append(second)
+        with pytest.raises(AmbiguousEngine, match="get_event names none of them"):
+            await get_event("w", "k")
         assert await looks.options(id="w", engine=memory_lab.engine)() is None
     assert await memory_lab.history("w") == [(1, "elsewhere")]
 

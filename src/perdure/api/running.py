@@ -63,7 +63,8 @@ class RunningEngines:
             kernels = [kernel for kernel in self._kernels if not kernel.loop.is_closed()]
         if len(kernels) > 1:
             raise AmbiguousEngine(
-                f"{len(kernels)} engines are running; call {what} on one of them: engine.{what}(…)"
+                f"{len(kernels)} engines are running, and {what} names none of them; use "
+                "engine.handle(...) of the one that is meant"
             )
         if not kernels:
             raise NotRunning(f"{what} needs a running engine; use `async with Engine(...)`")

@@ -243,14 +243,15 @@ class Race:
 
     async def _end_strays(self, begun: Sequence[Limb]) -> asyncio.CancelledError | None:
         """End the calls that branches left to helper tasks of asyncio's."""
-        run = self._run
         cancelled: asyncio.CancelledError | None = None
-        while True:
-            left = {limb.place for limb in begun if limb.place is not None and limb.place.calls}
-            if not left:
-                return cancelled
-            drivers = [call.interrupt() for call in tuple(run.inflight) if call.place in left]
-            cancelled = await _all_done([each for each in drivers if each]) or cancelled
+        while drivers := self._interrupt_strays(begun):
+            cancelled = await _all_done(drivers) or cancelled
+        return cancelled
+
+    def _interrupt_strays(self, begun: Sequence[Limb]) -> list[asyncio.Task[Any]]:
+        left = {limb.place for limb in begun if limb.place is not None and limb.place.calls}
+        strays = [call for call in self._run.inflight if call.place in left] if left else []
+        return [driver for driver in (call.interrupt() for call in strays) if driver is not None]
 
 
 async def _contained(limb: Limb, branch: BranchOf, numbering: Numbering | None) -> Ended:

@@ -46,6 +46,12 @@ class Told:
         if method == "enqueue":
             options = {**keywords, "serialization_type": WorkflowSerializationFormat.PORTABLE}
             return client.enqueue(options, *args).workflow_id
+        if method == "send":
+            is_portable = keywords.pop("portable", True)
+            kind = WorkflowSerializationFormat
+            keywords["serialization_type"] = kind.PORTABLE if is_portable else kind.DEFAULT
+        if method == "read_stream":
+            return list(client.read_stream(*args, **keywords))
         value = getattr(client, method)(*args, **keywords)
         return getattr(value, "workflow_id", value) if method != "list_workflows" else value
 

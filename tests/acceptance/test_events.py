@@ -352,6 +352,7 @@ async def test_a_lost_answer_publishes_nothing_twice(lab: Lab) -> None:
 
 async def test_a_rivals_publication_of_the_same_step_is_adopted(lab: Lab) -> None:
     """Whoever recorded first decides; a record of another kind is a fault of the code."""
+    recorded = asyncio.Event()
 
     @workflow(name="raced")
     async def raced(rival: str) -> None:
@@ -361,11 +362,14 @@ async def test_a_rivals_publication_of_the_same_step_is_adopted(lab: Lab) -> Non
             current().workflow_id,
             rival,
         )
+        recorded.set()
         await set_event("k", 1)
 
     await lab.start(raced)
     await raced.options(id="same")("DBOS.setEvent")
+    recorded.clear()
     await raced.options(id="other").start("look")
+    await recorded.wait()
     await lab.until("other", WorkflowState.DELAYED)
     assert await stored_events(lab, "same") == await stored_events(lab, "other") == {}
 

@@ -289,9 +289,8 @@ class ReadCall(DurableCall[T]):
         self._before: _Position | None = None
         super().__init__(READ_STREAM, reader.misplaced())
 
-    def spend(self) -> None:
-        """What a branch read that lost is read again."""
-        super().spend()
+    def lose(self) -> None:
+        """What was read at the moment in which another branch decided is read again."""
         if self._before is not None and self._before < self._reader.position:
             self._reader.go_to(self._before)
 

@@ -290,8 +290,11 @@ class PendingCall(Generic[T_co]):
         raise NotImplementedError
 
     def spend(self) -> None:
-        """It happens no more: another branch of its scope decided. Awaiting it raises."""
+        """It happens no more, whether it has or not: its scope is over. Awaiting it raises."""
         raise NotImplementedError
+
+    def lose(self) -> None:
+        """Another branch of its scope decided: no code has seen what it came to."""
 
     async def _drive(self) -> T_co:
         raise NotImplementedError

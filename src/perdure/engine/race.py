@@ -307,11 +307,11 @@ def spend(branch: BranchOf) -> None:
         branch.close()
 
 
-def spend_losers(branches: Sequence[BranchOf], winner: int) -> None:
-    """What those read that ended at the moment of the decision can be read again."""
+def lose(branches: Sequence[BranchOf], winner: int | None = None) -> None:
+    """No code sees what those came to that did not decide."""
     for index, branch in enumerate(branches):
-        if index != winner:
-            spend(branch)
+        if index != winner and isinstance(branch, PendingCall):
+            branch.lose()
 
 
 def named(branch: BranchOf) -> str:

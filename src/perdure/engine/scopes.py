@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 from perdure.engine.context import OCCUPIED, PLACE, TRACK, Branch, Track, describe
 from perdure.engine.journal import PendingCall, current_task, unscoped
-from perdure.engine.race import BranchOf, Ended, Limb, Race, is_numbered, named, spend, spend_losers
+from perdure.engine.race import BranchOf, Ended, Limb, Race, is_numbered, lose, named, spend
 from perdure.engine.run import Run
 from perdure.errors import BuiltElsewhere, CallSpent, PerdureError, UnexpectedStep, WrongPlace
 from perdure.logic.numbering import Numbering
@@ -168,6 +168,10 @@ class ScopeCall(PendingCall[T_co]):
         self._spent = True
         self._drop()
 
+    def lose(self) -> None:
+        """See `PendingCall.lose`."""
+        lose(self._branches)
+
     def _drop(self) -> None:
         for branch in self._branches:
             spend(branch)
@@ -304,7 +308,7 @@ class ScopeCall(PendingCall[T_co]):
             return self.collect([race.ended(index) for index in range(len(race.limbs))])
         if self.close_id is not None:
             await self._close(run, race, decided, numbering)
-        spend_losers(self._branches, decided)
+        lose(self._branches, decided)
         return self.conclude(decided, race.ended(decided))
 
     def _tell(self, limb: Limb | None) -> None:
@@ -341,8 +345,6 @@ class ScopeCall(PendingCall[T_co]):
 
     def _closing(self, run: Run, verdict: Verdict) -> Checkpoint:
         return self._row(run, StepId(self.close_id or 0), self.name + CLOSE, encoded(verdict))
-
-    # Again
 
     async def _replay(self, place: Branch, numbering: Numbering, verdict: Verdict) -> T_co:
         run, index = place.run, verdict.branch

@@ -72,21 +72,7 @@ async def fill(url: str, workflows: int) -> None:
             " SELECT queue_name, started_at_epoch_ms, workflow_uuid, queue_partition_key"
             " FROM dbos.workflow_status WHERE rate_limited"
         )
-        await connection.execute(
-            "INSERT INTO dbos.notifications (destination_uuid, topic, message, consumed)"
-            " SELECT workflow_uuid, 'topic', 'm', created_at % 2 = 0 FROM dbos.workflow_status"
-        )
-        for table in ("workflow_events", "workflow_events_history", "streams"):
-            columns = {"workflow_events_history": ", function_id", "streams": ', "offset"'}
-            await connection.execute(
-                f"INSERT INTO dbos.{table} (workflow_uuid, key, value{columns.get(table, '')})"
-                f" SELECT workflow_uuid, 'key', 'v'{', 1' if table in columns else ''}"
-                " FROM dbos.workflow_status"
-            )
-        await connection.execute(
-            "INSERT INTO perdure.stream_log (workflow_id, append_id)"
-            " SELECT workflow_uuid, 'a' FROM dbos.workflow_status"
-        )
+        await _fill_talk(connection)
         for table in ("workflow_input", "workflow_output"):
             await connection.execute(
                 f"INSERT INTO dbos.{table} (workflow_uuid)"
@@ -95,6 +81,25 @@ async def fill(url: str, workflows: int) -> None:
         await connection.execute("VACUUM ANALYZE")
     finally:
         await connection.close()
+
+
+async def _fill_talk(connection: asyncpg.Connection[Any]) -> None:
+    """A message, an event and a stream value of each workflow."""
+    await connection.execute(
+        "INSERT INTO dbos.notifications (destination_uuid, topic, message, consumed)"
+        " SELECT workflow_uuid, 'topic', 'm', created_at % 2 = 0 FROM dbos.workflow_status"
+    )
+    for table in ("workflow_events", "workflow_events_history", "streams"):
+        columns = {"workflow_events_history": ", function_id", "streams": ', "offset"'}
+        await connection.execute(
+            f"INSERT INTO dbos.{table} (workflow_uuid, key, value{columns.get(table, '')})"
+            f" SELECT workflow_uuid, 'key', 'v'{', 1' if table in columns else ''}"
+            " FROM dbos.workflow_status"
+        )
+    await connection.execute(
+        "INSERT INTO perdure.stream_log (workflow_id, append_id)"
+        " SELECT workflow_uuid, 'a' FROM dbos.workflow_status"
+    )
 
 
 _CONDITIONS = {"Index Cond", "Recheck Cond", "TID Cond"}

@@ -204,6 +204,8 @@ async def test_inside_a_step_both_are_plain(memory_lab: Lab) -> None:
 async def test_workflows_of_two_engines_are_not_waited_for_together(memory_lab: Lab) -> None:
     """Those of another engine are waited for on that one, or in a step."""
 
+    others: list[Any] = []
+
     @workflow(name="mixes")
     async def mixes() -> None:
         own = await child.options(id="own").start("x")
@@ -213,7 +215,6 @@ async def test_workflows_of_two_engines_are_not_waited_for_together(memory_lab: 
                 await wait
 
     engine = await memory_lab.start(mixes, child)
-    others: list[Any] = []
     async with Engine("memory:", workflows=[child]) as second:
         others.append(await child.options(id="other", engine=second).start("y"))
         assert await select_workflow(others) == "other"

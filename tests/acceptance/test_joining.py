@@ -203,7 +203,6 @@ async def test_inside_a_step_both_are_plain(memory_lab: Lab) -> None:
 
 async def test_workflows_of_two_engines_are_not_waited_for_together(memory_lab: Lab) -> None:
     """Those of another engine are waited for on that one, or in a step."""
-
     others: list[Any] = []
 
     @workflow(name="mixes")

@@ -251,11 +251,11 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
                 entry.then = None
             await_later(run, entry)
             raise
-        note_record(self.known_id)
         if answer.kind is AnswerKind.LOST:
             await run.kernel.journal.lose(run)
         if answer.kind is AnswerKind.CONFLICT:
             return await self._join(run, launch.row, answer)
+        note_record(self.known_id)
         return start.handle(workflow_id, must_exist=True)
 
     async def _found(self, row: NewWorkflow, answer: StartAnswer) -> WorkflowId:

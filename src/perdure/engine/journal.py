@@ -81,6 +81,7 @@ class Journal:
             await self.lose(run)
         if standing is None or standing.name != name:
             raise run.disagree(step_id, name, standing)
+        note_record(step_id)
         return standing
 
     async def _write_inside(
@@ -100,8 +101,8 @@ class Journal:
             if answer.kind in _STANDS:
                 for scope, _ in due:
                     scope.opened()
-            if track is not None and answer.kind is not AnswerKind.LOST:
-                track.note(checkpoint.step_id)
+                if track is not None:
+                    track.note(checkpoint.step_id)
 
         item = Together(checkpoint, tuple(row for _, row in due)) if due else checkpoint
         answer = await self._write(run, item, known)
@@ -136,7 +137,7 @@ class Journal:
             raise refused(run, error) from error
         if answer.kind is AnswerKind.LOST:
             await self.lose(run)
-        if late is None:
+        if late is None and answer.kind in _STANDS:
             note_record(step_id)
         return answer
 

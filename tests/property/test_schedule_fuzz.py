@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from perdure import Engine
@@ -188,11 +188,29 @@ async def check(bench: Bench, root: Node, seed: int, where: int, *, rewinds: boo
     await check_replay(bench, workflow_id)
 
 
+JOINS_A_CHILD: Node = [
+    "select",
+    [
+        [
+            "select",
+            [["gather", [["recv", "", 0], ["step", "", 0]], False], ["seq", [["child", "", 13]]]],
+        ]
+    ],
+]
+"""A loser finds its child started and does not get to say so."""
+
+
 @settings(
     max_examples=EXAMPLES,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
-@given(PROGRAMS, st.integers(0, 10**6), st.integers(0, 100), st.booleans())
+@given(
+    root=PROGRAMS,
+    seed=st.integers(0, 10**6),
+    where=st.integers(0, 100),
+    rewinds=st.booleans(),
+)
+@example(root=JOINS_A_CHILD, seed=0, where=0, rewinds=True)
 def test_any_program_killed_anywhere_comes_to_a_consistent_end(
     runner: asyncio.Runner, bench: Bench, root: Node, seed: int, where: int, rewinds: bool
 ) -> None:

@@ -94,7 +94,11 @@ class RegisteredQueues:
         async with self._reading:
             # Before the read: what changes during it is read again.
             self._is_stale = False
-            rows = await self._retry(self._store.queues, "reading the queues")
+            try:
+                rows = await self._retry(self._store.queues, "reading the queues")
+            except BaseException:
+                self._is_stale = True
+                raise
             before, was_served = self._rows, frozenset(self._served)
             self._rows = {row.name: row for row in rows}
             self._is_settled = self._rows == before

@@ -42,13 +42,32 @@ DIFFERENT = [
     ),
     counterparts(
         "claim",
-        "claim_candidates claim_run enqueue_due",
+        "claim_candidates claim_run",
         "on Postgres one statement that skips locked rows; in SQLite's transaction no row is "
         "locked by others",
     ),
     counterparts(
+        "lock_queues queue_usage partition_usage partition_heads claim_shared",
+        "pending_of_queue pending_of_partitions claims_of_queue claims_of_partitions "
+        "partition_keys partition_firsts partition_candidates chosen_candidates "
+        "latest_logged_claim log_claim prune_rate_log",
+        "three round trips on Postgres, whatever there is to look at; SQLite has none, so each "
+        "limit is looked up by itself, and rows are chosen outside of SQL",
+    ),
+    counterparts(
+        "cancel_overdue",
+        "due_workflows overdue_workflows",
+        "SQLite has no writing CTE, and older libraries do not return what was updated",
+    ),
+    counterparts(
+        "lock_queue insert_queue update_queue",
+        "upsert_queue",
+        "a queue is locked as a row on Postgres, and another process may insert it meanwhile",
+    ),
+    counterparts("announce", "", "processes on one file see by themselves who committed"),
+    counterparts(
         "beat now",
-        "renew_lease leases orphaned_executors queues_at_a_glance",
+        "renew_lease leases orphaned_executors ready_queues",
         "a heartbeat must be one round trip on Postgres; SQLite's clock is that of the process",
     ),
     counterparts(

@@ -52,6 +52,11 @@ ON CONFLICT (queue_name) DO UPDATE
 SET paused_at = CASE WHEN excluded.paused_at IS NOT NULL
     THEN COALESCE(paused_at, excluded.paused_at) END;
 
+-- name: touch_queue
+-- A time of change, ?2 or later, that a queue never had: what is only in our own table changed, and
+-- may change back.
+UPDATE queues SET updated_at = max(?2, COALESCE(updated_at, 0) + 1) WHERE name = ?1;
+
 -- name: delete_queue
 -- Forgets a queue.
 DELETE FROM queues WHERE name = ?1;

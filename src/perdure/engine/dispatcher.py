@@ -163,7 +163,8 @@ class Dispatcher(Loop):
     async def turn(self) -> float | None:
         """Look once into the queues that are due, as far as this process has room."""
         if self._queues.is_stale:
-            self.look_in(*await self._queues.refresh())
+            await self._queues.refresh()
+        self.look_in(*self._queues.news())
         room = self._room() if self._claimer.can_run else 0
         if room == 0:
             return STARVED_PAUSE_S if self._claimer.can_run and self._hot else None

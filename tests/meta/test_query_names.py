@@ -47,24 +47,24 @@ DIFFERENT = [
         "locked by others",
     ),
     counterparts(
-        "lock_queues queue_usage partition_usage partition_heads claim_shared",
-        "pending_of_queue pending_of_partitions claims_of_queue claims_of_partitions "
-        "partition_keys partition_firsts partition_candidates chosen_candidates "
+        "lock_queues queue_usage partition_heads partition_usage claim_shared",
+        "pending_of_queue claims_of_queue partition_keys pending_of_partitions "
+        "claims_of_partitions partition_firsts partition_candidates chosen_candidates "
         "latest_logged_claim log_claim prune_rate_log",
-        "three round trips on Postgres, whatever there is to look at; SQLite has none, so each "
-        "limit is looked up by itself, and rows are chosen outside of SQL",
+        "on Postgres each question is asked of all queues and partitions at once, and what is "
+        "claimed, logged and forgotten is one statement; round trips cost nothing on SQLite",
     ),
     counterparts(
         "cancel_overdue",
-        "due_workflows overdue_workflows",
-        "SQLite has no writing CTE, and older libraries do not return what was updated",
+        "overdue_workflows due_workflows",
+        "what SQLite found in a transaction stays so until it is changed by other statements of it",
     ),
     counterparts(
         "lock_queue insert_queue update_queue",
         "upsert_queue",
-        "a queue is locked as a row on Postgres, and another process may insert it meanwhile",
+        "on Postgres a queue is locked as a row, and another process may insert it meanwhile",
     ),
-    counterparts("announce", "", "processes on one file see by themselves who committed"),
+    counterparts("announce", "", "who uses a SQLite file sees by itself who committed"),
     counterparts(
         "beat now",
         "renew_lease leases orphaned_executors ready_queues",

@@ -30,13 +30,12 @@ CASE WHEN q.{arg} IS NOT NULL THEN LEAST(ceil(q.{arg} * 1000), 1e15)::bigint END
 (array_agg(claim.started_at ORDER BY claim.started_at DESC))[q.{arg}] + rate.period_ms
 
 -- fragment: pending
--- PENDING workflows of queue `q`. The state is not given as such, for then walking all PENDING rows
--- looks cheap while there are few.
-{schema}.workflow_status w
-    JOIN (SELECT 'PENDING' AS state OFFSET 0) under_way ON w.status = under_way.state
-    WHERE w.queue_name = q.name
-        AND w.status IN ('ENQUEUED', 'PENDING')
-        AND {application_scope:2}
+-- A PENDING workflow of queue `q`. The state comes from the list `sought`, for if it were given as
+-- such, walking all PENDING rows would look cheap while there are few.
+w.queue_name = q.name
+    AND w.status = sought.state
+    AND w.status IN ('ENQUEUED', 'PENDING')
+    AND {application_scope:2}
 
 -- fragment: claimed_elsewhere
 -- Claims since then that another program made: their time is in the row, and no log has it. The pair
@@ -67,7 +66,11 @@ CROSS JOIN LATERAL (
         clock.ms - {period_ms:rate_limit_period_sec} AS since
 ) rate
 CROSS JOIN LATERAL (
-    SELECT count(*) AS pending FROM {pending} AND q.concurrency IS NOT NULL
+    SELECT count(*) AS pending
+    FROM (SELECT 'PENDING' AS state WHERE q.concurrency IS NOT NULL OFFSET 0) sought
+    CROSS JOIN LATERAL (
+        SELECT FROM {schema}.workflow_status w WHERE {pending} OFFSET 0
+    ) running
 ) used
 CROSS JOIN LATERAL (
     SELECT count(*) AS claims, {frees_at:rate_limit_max} AS frees_at
@@ -113,7 +116,12 @@ CROSS JOIN LATERAL (SELECT * FROM limited WHERE limited.name = visited.queue_nam
 CROSS JOIN LATERAL (SELECT q.since, q.period_ms) rate
 CROSS JOIN LATERAL (
     SELECT count(*) AS pending
-    FROM {pending} AND w.queue_partition_key = visited.key AND q.partition_concurrency IS NOT NULL
+    FROM (SELECT 'PENDING' AS state WHERE q.partition_concurrency IS NOT NULL OFFSET 0) sought
+    CROSS JOIN LATERAL (
+        SELECT FROM {schema}.workflow_status w
+        WHERE {pending} AND w.queue_partition_key = visited.key
+        OFFSET 0
+    ) running
 ) used
 CROSS JOIN LATERAL (
     SELECT count(*) AS claims, {frees_at:partition_rate_limit_max} AS frees_at

@@ -31,6 +31,9 @@ STARVED_PAUSE_S = 0.05
 """When a process that is busy with all it can run looks again: a run that begins to wait makes room
 without saying so."""
 
+CHANGE_PAUSE_S = 0.1
+"""How long a full queue is left alone after a commit that may have made room in it."""
+
 COLLISION_S = 0.002
 LONGEST_COLLISION_S = 0.1
 
@@ -48,12 +51,14 @@ class Mark:
 
     `has_backlog`: the last look left something behind, or may have. `is_blocked`: it was full, and
     a heartbeat that sees its backlog tells nothing new until `frees_at_ms`, if that is known.
-    `is_wanted`: another process waits for room.
+    `is_hurried`: it is looked into soon in spite of that. `is_wanted`: another process waits for
+    room.
     """
 
     has_backlog: bool = True
     is_blocked: bool = False
     frees_at_ms: int | None = None
+    is_hurried: bool = False
     is_wanted: bool = False
     after_key: str = ""
     collisions: int = 0
@@ -65,7 +70,7 @@ class Mark:
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
-        self.is_blocked = False
+        self.is_blocked = self.is_hurried = False
         self.frees_at_ms = None
 
     def may_have_room(self, now_ms: int) -> bool:
@@ -120,6 +125,18 @@ class Dispatcher(Loop):
         # What arrives in a full queue makes no room, but it may be of a partition that has some.
         if not mark.is_blocked or (row is not None and row.settings.partitioned):
             self.look_in(name)
+
+    def change_in(self, name: str) -> None:
+        """Somebody committed something, and there is work in the queue: maybe there is room too.
+
+        Many commits make none, so that a full queue is looked into now and then only.
+        """
+        mark = self._mark(name)
+        if not mark.is_blocked:
+            self.work_in(name)
+        elif not mark.is_hurried and mark.frees_at_ms is None:
+            self._later(name, mark, CHANGE_PAUSE_S)
+            mark.is_blocked = mark.is_hurried = True
 
     def look_everywhere(self) -> None:
         """Something may have happened in any queue."""

@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, TypeVar
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from perdure.api.running import check_loop
 from perdure.engine.context import PLACE, Branch
@@ -30,8 +29,7 @@ from perdure.serialization import ValueCodec
 R = TypeVar("R")
 
 
-@dataclass(frozen=True, slots=True)
-class Target(Generic[R]):
+class Target(NamedTuple, Generic[R]):
     """A workflow somebody refers to: its id, how its result is read, whether its row must exist."""
 
     kernel: Kernel

@@ -255,8 +255,8 @@ def test_a_signal_stops_in_order_and_the_run_goes_on(
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_a_second_process_waits_for_the_first(tmp_path: Path, out: Path) -> None:
-    """It joins the run, and takes it over when the first one dies."""
+def test_a_second_process_helps_the_first(tmp_path: Path, out: Path) -> None:
+    """It serves the same queue, and takes the run over when the first one dies."""
     folder = archives.tree(tmp_path / "big", 5, big_bytes=BIG)
     command = ("-m", "perdure.cli", "demo", folder, "--out", out)
     with ChildProcess(*command) as first:

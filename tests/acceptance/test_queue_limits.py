@@ -11,7 +11,8 @@ import pytest
 
 from perdure import ConfigurationError, Queue, RateLimit, workflow
 from perdure.api.workflow import Workflow
-from tests.support.engines import Lab
+from perdure.errors import DatabaseRejected
+from tests.support.engines import Lab, settle
 from tests.support.waiting import eventually
 from tests.support.workflows import child
 
@@ -314,3 +315,21 @@ async def test_a_delayed_workflow_keeps_its_place_options_when_it_becomes_due(
 async def due(lab: Lab) -> bool:
     """Whether the delayed workflow was moved."""
     return await lab.state("late") == "ENQUEUED"
+
+
+async def test_a_claim_that_is_refused_for_good_is_tried_again_after_a_pause(
+    memory_lab: Lab,
+) -> None:
+    """Not over and over: what refuses it (privileges, a full disk) takes somebody to mend."""
+    lab = memory_lab
+    engine = await lab.start(child, queues=[Queue("q")], heartbeat=1000, lease=10_000)
+    await engine.queues.pause("q")
+    handle = await child.options(queue="q").start("x")
+    lab.store.fail("claim", DatabaseRejected("not allowed"), times=1000)
+    before = lab.store.counts["claim"]
+    await engine.queues.resume("q")
+    await eventually(lambda: lab.store.counts["claim"] > before)
+    await settle(500)
+    assert lab.store.counts["claim"] <= before + 2
+    lab.store.heal("claim")
+    assert await handle.result(timeout=30) == "X"

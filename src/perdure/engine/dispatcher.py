@@ -190,7 +190,8 @@ class Dispatcher(Loop):
             await self._look_open([pair for pair in rows if not _is_shared(pair[1])], room)
             await self._look_shared([pair for pair in rows if _is_shared(pair[1])], room)
         except Exception:
-            self.look_in(*[name for name, _ in rows])
+            # Without waking: what failed is tried again after the loop's pause.
+            self._hot.update(dict.fromkeys(name for name, _ in rows))
             raise
         return 0 if self._hot else None
 

@@ -1,15 +1,23 @@
 -- Claims from queues with limits that the fleet shares: under the lock of each queue's row, what uses
 -- the limits up is read by a statement that begins after it, and rows are taken by a third.
 
+-- fragment: has_work
+-- Whether anything waits in queue `q`: an empty one needs no lock, and is kept from nobody.
+EXISTS (
+    SELECT FROM {schema}.workflow_status w
+    WHERE w.queue_name = q.name AND w.status = 'ENQUEUED'
+)
+
 -- name: lock_queues
--- Locks the rows of the queues $2 of application $3, whose lock is the queue's own, as far as nobody
--- else has them; and the lease of boot $1, without which nothing is found. Until the transaction is
--- over the server waits no longer than $4 for the next statement: this process may stand still.
+-- Locks the rows of those of the queues $2 of application $3 in which work waits, whose lock is the
+-- queue's own, as far as nobody else has them; and the lease of boot $1, without which nothing is
+-- found. Until the transaction is over the server waits no longer than $4 for the next statement:
+-- this process may stand still.
 WITH {held_lease:1},
 locked AS MATERIALIZED (
     SELECT q.name
     FROM {schema}.queues q
-    WHERE q.name = ANY($2::text[]) AND {registered:3} AND EXISTS (SELECT FROM lease)
+    WHERE q.name = ANY($2::text[]) AND {registered:3} AND EXISTS (SELECT FROM lease) AND {has_work}
     ORDER BY q.name
     FOR NO KEY UPDATE SKIP LOCKED
 )
@@ -17,7 +25,7 @@ SELECT
     q.name, locked.name IS NOT NULL AS is_locked,
     set_config('idle_in_transaction_session_timeout', $4, true) AS idle_limit
 FROM lease
-LEFT JOIN {schema}.queues q ON q.name = ANY($2::text[]) AND {registered:3}
+LEFT JOIN {schema}.queues q ON q.name = ANY($2::text[]) AND {registered:3} AND {has_work}
 LEFT JOIN locked ON locked.name = q.name;
 
 -- fragment: period_ms

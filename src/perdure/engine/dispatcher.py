@@ -117,6 +117,8 @@ class Dispatcher(Loop):
 
     def work_in(self, name: str) -> None:
         """Work arrived in the queue."""
+        if name in self._hot:
+            return
         row = self._queues.known(name)
         if not self._queues.is_known(name):
             self._queues.distrust()

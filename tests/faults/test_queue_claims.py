@@ -134,6 +134,7 @@ async def test_serialization_failures_use_nothing_of_the_rate(
         handle = await noop.options(queue="beside", engine=engine).start("x")
         assert await handle.result() == "x"
     finally:
+        await lab.backdoor.run("DROP TRIGGER failing ON workflow_status")
         await lab.backdoor.run("DROP SCHEMA failing CASCADE")
     logged = await lab.rows("SELECT count(*) AS n FROM rate_log")
     assert (logged[0]["n"], len(await log.starts_ms("line"))) == (5, 5)

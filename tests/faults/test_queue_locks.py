@@ -50,6 +50,7 @@ async def trap(shared_lab: Lab) -> AsyncIterator[PostgresBackdoor]:
     for statement in SETUP:
         await backdoor.run(statement)
     yield backdoor
+    await backdoor.run("DROP TRIGGER trap ON workflow_status")
     await backdoor.run("DROP SCHEMA trap CASCADE")
 
 

@@ -18,20 +18,11 @@ from perdure.store.postgres.sweeps import Sweeps
 from perdure.store.postgres.versions import Versions
 
 
-class PostgresStore(
-    Lifecycle,
-    Starts,
-    Claims,
-    SharedClaims,
-    Sweeps,
-    Endings,
-    Queues,
-    Steps,
-    Leases,
-    Hints,
-    Reads,
-    Versions,
-):
+class Runs(Starts, Claims, SharedClaims, Sweeps, Endings, Steps):
+    """Everything about the life of runs."""
+
+
+class PostgresStore(Lifecycle, Runs, Queues, Leases, Hints, Reads, Versions):
     """A system database on a Postgres server."""
 
     def __init__(self, settings: PostgresSettings, clock: Clock) -> None:

@@ -20,20 +20,11 @@ from perdure.store.sqlite.sweeps import Sweeps
 from perdure.store.sqlite.versions import Versions
 
 
-class SqliteStore(
-    Lifecycle,
-    Starts,
-    Claims,
-    SharedClaims,
-    Sweeps,
-    Endings,
-    Steps,
-    Queues,
-    Leases,
-    Hints,
-    Reads,
-    Versions,
-):
+class Runs(Starts, Claims, SharedClaims, Sweeps, Endings, Steps):
+    """Everything about the life of runs."""
+
+
+class SqliteStore(Lifecycle, Runs, Queues, Leases, Hints, Reads, Versions):
     """A system database in a file, or in memory for this object alone."""
 
     def __init__(

@@ -51,6 +51,9 @@ async def test_a_process_stopped_with_a_queues_lock_keeps_it_for_a_moment_only(
     await lab.start(errand, queues=[Queue("line", global_concurrency=1)])
     backdoor = lab.backdoor
     assert isinstance(backdoor, PostgresBackdoor)
+    # Only a queue in which work waits is locked, and this is work for nobody.
+    nobody = errand.options(queue="line", version="v9", allow_unknown_version=True)
+    await nobody.start()
     with ChildProcess("-m", "tests.support.storm_holder_program", lab.url, "line") as holder:
         await holder.reaches("locked line")
         await eventually(lambda: process_state(holder.pid) == "T")

@@ -259,7 +259,7 @@ async def test_behind_a_pooler_a_lease_stands_without_a_lock(
         boot = rows.boot_id()
         lease = replace(me.lease, boot_id=boot, executor_id=rows.executor_of(boot))
         assert not await link.open(lease)
-        assert (await link.beat(lease, (), (), "v1")).held
+        assert (await link.beat(lease, (), ())).held
         await link.close()
     finally:
         await store.close()

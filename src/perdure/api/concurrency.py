@@ -3,8 +3,9 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable
-from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, overload
+
+import msgspec
 
 from perdure.engine.journal import PendingCall
 from perdure.errors import ControlSignal, WrongPlace
@@ -12,8 +13,7 @@ from perdure.errors import ControlSignal, WrongPlace
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class _Raised:
+class _Raised(msgspec.Struct, frozen=True):
     error: BaseException
 
 

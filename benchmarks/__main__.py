@@ -47,6 +47,9 @@ class Bench:
         self._folder = folder
         self._python = {PERDURE: sys.executable, BOUND: sys.executable}
         self._files = 0
+        # Compiled code is kept for every side, as an installed package has it.
+        self._environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(folder / "compiled")}
+        self._environment.pop("PYTHONDONTWRITEBYTECODE", None)
 
     def ask(self, question: Question, side: str) -> float:
         """One side's figure, from a fresh process on a fresh database."""
@@ -58,7 +61,9 @@ class Bench:
             url,
             json.dumps(question.arguments),
         ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+        done = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=900, env=self._environment
+        )
         if done.returncode != 0:
             raise RuntimeError(f"{question.name} on {side} failed:\n{done.stderr[-3000:]}")
         return float(json.loads(done.stdout.strip().splitlines()[-1])["figure"])

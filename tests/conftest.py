@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from tests.support.postgres import VARIABLE, Databases, PostgresServer
 from tests.support.postgres_binaries import NoPostgres
@@ -24,8 +24,10 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A shared machine's hiccup is no failure of a property; a gate must give one verdict per commit.
-settings.register_profile("local", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True)
+# Explaining a failure traces every line of every example, which costs more than all the rest.
+_PHASES = [phase for phase in Phase if phase is not Phase.explain]
+settings.register_profile("local", deadline=None, phases=_PHASES)
+settings.register_profile("ci", deadline=None, derandomize=True, phases=_PHASES)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 

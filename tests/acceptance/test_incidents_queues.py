@@ -232,6 +232,8 @@ async def test_parents_that_fill_a_queue_wait_for_their_children_until_one_is_ca
     await job.options(queue="beside", id="other").start(fleet.effects, "other")
     await lab.until("other")
     assert await fleet.pending("line") == 2
+    why = await engine.workflows.explain("p0-2")
+    assert why.cause.value == "global_concurrency"
     await engine.handle("p0").cancel()
     assert (await lab.until("p1"))["status"] == "SUCCESS"
     await fleet.until_drained("line")

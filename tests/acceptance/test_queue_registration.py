@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from perdure import (
+    Cause,
     Client,
     ConfigurationError,
     OnConflict,
     Queue,
     RateLimit,
     UnknownQueue,
+    WorkflowNotFound,
     workflow,
 )
 from perdure.errors import NotRunning, QueueOwnedByAnother
@@ -217,6 +219,10 @@ async def test_a_client_registers_and_changes_queues(shared_lab: Lab) -> None:
         await client.queues.pause("q")
         handle = await child.options(queue="q").start("x")
         assert (await client.queues.depth("q")).enqueued == 1
+        explanation = await client.workflows.explain(handle.workflow_id)
+        assert (explanation.cause, "'q'" in explanation.text) == (Cause.QUEUE_PAUSED, True)
+        with pytest.raises(WorkflowNotFound):
+            await client.workflows.explain("nothing")
         assert (await client.queues.update("q", worker_concurrency=3)).settings.limits.worker == 3
         await client.queues.resume("q")
         assert await handle.result(timeout=30) == "X"

@@ -1,4 +1,5 @@
-"""The exactness storm, short: no limit is ever exceeded, nothing is lost, nothing is done twice.
+"""The exactness storm, short: no limit is ever exceeded, nothing is lost, nothing is done twice;
+and a process that is stopped at the worst moment, with a queue's lock in its hands.
 
 `python -m tests.support.storm` lets a longer one go on, and shows what each queue did.
 """
@@ -11,11 +12,16 @@ from typing import Any
 
 import pytest
 
+from perdure import Queue, workflow
+from tests.support.backdoor import PostgresBackdoor
 from tests.support.database import Database
+from tests.support.engines import Lab
 from tests.support.ownership import Entry
+from tests.support.process import ChildProcess, process_state
 from tests.support.storm import Weather, storm
 from tests.support.storm_observer import Left, judge
 from tests.support.storm_plan import Job
+from tests.support.waiting import eventually
 
 SHORT = Weather(workflows=350, seed=7, mean_s=0.3, between_hits_s=1.0, deadline_s=120)
 
@@ -32,7 +38,40 @@ async def test_limits_are_kept_and_all_work_is_done_once_whoever_is_killed_or_st
     assert outcome.hits.keys() == {"killed", "stopped"}
 
 
-def job(workflow_id: str, queue: str) -> Job:
+@workflow(name="errand")
+async def errand() -> str:
+    return "done"
+
+
+@pytest.mark.parametrize("shared_lab", ["postgres"], indirect=True)
+async def test_a_process_stopped_with_a_queues_lock_keeps_it_for_a_moment_only(
+    shared_lab: Lab,
+) -> None:
+    lab = shared_lab
+    await lab.start(errand, queues=[Queue("line", global_concurrency=1)])
+    backdoor = lab.backdoor
+    assert isinstance(backdoor, PostgresBackdoor)
+    # Only a queue in which work waits is locked, and this is work for nobody.
+    nobody = errand.options(queue="line", version="v9", allow_unknown_version=True)
+    await nobody.start()
+    with ChildProcess("-m", "tests.support.storm_holder_program", lab.url, "line") as holder:
+        await holder.reaches("locked line")
+        await eventually(lambda: process_state(holder.pid) == "T")
+        # The server keeps time: it would end this session too if it stood still for much longer.
+        async with backdoor.transaction(
+            "SET LOCAL idle_in_transaction_session_timeout = '20s'"
+        ) as witness:
+            await errand.options(queue="line", id="w").start()
+            await lab.until("w")
+            await witness.execute("SELECT")
+        assert process_state(holder.pid) == "T"
+        holder.resume()
+        await errand.options(queue="line", id="next").start()
+        await lab.until("next")
+        assert holder.running
+
+
+def queued(workflow_id: str, queue: str) -> Job:
     return Job(workflow_id, queue, None, "v1", 0.1, fails=False)
 
 
@@ -40,7 +79,7 @@ class Story:
     """What a storm of a few workflows leaves, told event by event; one every 100 ms."""
 
     def __init__(self, folder: Path, queue: str, *ids: str) -> None:
-        self.jobs = [job(each, queue) for each in ids]
+        self.jobs = [queued(each, queue) for each in ids]
         self._queue = queue
         self._effects = folder / "effects"
         self._lines = [f"step {each} p 0" for each in ids for _ in range(2)]

@@ -14,6 +14,7 @@ import pytest
 from perdure.model.answer import AnswerKind
 from perdure.model.ids import WorkflowId
 from perdure.model.lease import LeaseSeen, LockState, Takeover
+from perdure.model.queue import QueueTurn
 from perdure.model.wire import INTERNAL_QUEUE
 from perdure.model.workflow import Fence
 from tests.support import rows
@@ -23,6 +24,7 @@ from tests.support.waiting import eventually
 WRITTEN, MINE, BUSY = AnswerKind.WRITTEN, AnswerKind.MINE, AnswerKind.BUSY
 CONFLICT, LOST = AnswerKind.CONFLICT, AnswerKind.LOST
 LOCK = "SELECT 1 FROM workflow_status WHERE workflow_uuid = ? FOR UPDATE"
+QUEUE_LOCK = "SELECT 1 FROM queues WHERE name = ? FOR NO KEY UPDATE"
 
 
 @pytest.fixture(params=["postgres"])
@@ -162,6 +164,77 @@ async def test_locked_rows_are_skipped_by_a_sweep(site: Site, me: Process) -> No
         assert (await site.status(due.workflow_id))["status"] == "ENQUEUED"
     again = await me.sweep()
     assert (again.moved, again.expired) == (1, (late.workflow_id,))
+
+
+@pytest.mark.parametrize("strength", ["NO KEY UPDATE", "UPDATE", "SHARE"])
+async def test_a_queue_that_is_locked_is_contended(site: Site, me: Process, strength: str) -> None:
+    """“(one that is locked by somebody is `contended`)”, “without waiting”: and others are not."""
+    for name in ("a", "b"):
+        await me.queue(name, concurrency=1)
+        await me.waiting(name, queue_name=name)
+    lock = f"SELECT 1 FROM queues WHERE name = ? FOR {strength}"
+    async with site.postgres.transaction(lock, "a"):
+        claim = await me.claim_shared("a", "b")
+        assert [run.workflow_id for run in claim.runs] == ["b"]
+        assert claim.turns[0] == QueueTurn("a", contended=True)
+        assert (claim.turns[1].taken, claim.turns[1].contended) == (1, False)
+    assert (await me.turn("a")).taken == 1
+
+
+async def test_a_queue_that_is_changed_waits_for_its_lock(site: Site, me: Process) -> None:
+    """“Change a queue as `decide` says under the row's lock”; “The lock is the one claims hold”."""
+    await me.queue(concurrency=1)
+    async with site.postgres.transaction(QUEUE_LOCK, rows.QUEUE):
+        changing = [
+            asyncio.create_task(me.store.change_queue(rows.QUEUE, lambda _: rows.queue())),
+            asyncio.create_task(me.store.pause_queue(rows.QUEUE, paused=True)),
+            asyncio.create_task(
+                me.store.register_queue(rows.QUEUE, rows.VERSION, lambda *_: rows.queue())
+            ),
+        ]
+        await eventually(lambda: _waiting_for_locks(site, len(changing)))
+        assert not any(task.done() for task in changing)
+    await asyncio.gather(*changing)
+    (row,) = await me.store.queues()
+    assert (row.settings, row.is_paused) == (rows.queue(), True)
+
+
+async def test_a_lock_held_for_a_change_contends_no_heartbeat(site: Site, me: Process) -> None:
+    """“Renew the lease and look around, in one statement”: nothing of it waits for a queue."""
+    await me.queue(concurrency=1)
+    await me.waiting()
+    async with site.postgres.transaction(QUEUE_LOCK, rows.QUEUE):
+        assert (await me.beat()).ready == (rows.QUEUE,)
+        assert len(await me.store.queues()) == 1
+        assert (await me.sweep()).moved == 0
+
+
+async def test_locked_rows_are_skipped_by_a_claim_under_limits(site: Site, me: Process) -> None:
+    """“Rows locked by others are skipped”: and use up no limit, unless they are PENDING."""
+    await me.queue(concurrency=3)
+    running = await me.running(queue_name=rows.QUEUE)
+    first, *others = [await me.waiting(f"w{number}") for number in range(4)]
+    async with held(site, first.workflow_id), held(site, running.workflow_id):
+        claim = await me.claim_shared()
+        assert [run.workflow_id for run in claim.runs] == [w.workflow_id for w in others[:2]]
+        assert (await me.turn()).is_full
+
+
+async def test_locked_rows_are_skipped_in_partitions(site: Site, me: Process) -> None:
+    """“Rows locked by others are skipped”: the next of its partition comes in its place."""
+    await me.queue(partitioned=True, partition_concurrency=1)
+    made = [await me.waiting(f"w{n}", partition_key="ab"[n % 2]) for n in range(4)]
+    async with held(site, made[0].workflow_id):
+        claim = await me.claim_shared()
+    assert sorted(run.workflow_id for run in claim.runs) == ["w1", "w2"]
+
+
+async def _waiting_for_locks(site: Site, number: int) -> bool:
+    found = await site.backdoor.rows(
+        "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+        " AND datname = current_database()"
+    )
+    return len(found) >= number
 
 
 async def test_a_locked_row_does_not_stop_a_takeover(site: Site, me: Process) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from perdure.errors import DatabaseConflict, DatabaseUnavailable
 from perdure.model.answer import AnswerKind
+from perdure.model.queue import Rate
 from perdure.model.workflow import Fence
 from tests.support import rows
 from tests.support.backdoor import connect_file
@@ -62,6 +63,50 @@ async def test_a_cancelled_claim(site: Site, me: Process) -> None:
     assert len({fence.workflow_id for fence in taken}) == len(taken) == 2 * ROUNDS
     assert await me.store.lost(taken) == []
     assert set(await me.store.owned(me.executor)) == set(taken)
+
+
+async def test_a_cancelled_claim_under_limits(site: Site, me: Process) -> None:
+    """“Repeating a call with the same token after an unknown outcome also returns the rows the
+    first try claimed”: and a call that was given up holds no queue and spends nothing."""
+    await me.queue(concurrency=2 * ROUNDS, rate=Rate(2 * ROUNDS, 3600.0))
+    await me.start(*[rows.enqueued() for _ in range(3 * ROUNDS)])
+    taken: list[Fence] = []
+    for turns in range(ROUNDS):
+        request = rows.shared_claim(me.executor, (rows.load(),), limit=2)
+        await interrupted(turns, partial(me.store.claim_shared, request))
+        claim = await me.store.claim_shared(request)
+        while claim.turns[0].contended:
+            claim = await me.store.claim_shared(request)
+        taken += [Fence(run.workflow_id, run.owner) for run in claim.runs]
+    assert len({fence.workflow_id for fence in taken}) == len(taken) == 2 * ROUNDS
+    assert set(await me.store.owned(me.executor)) == set(taken)
+    assert len(await site.own("rate_log")) == 2 * ROUNDS
+    assert (await me.turn()).is_full
+
+
+async def test_a_cancelled_change_of_a_queue(site: Site, me: Process) -> None:
+    """“every method is safe to repeat after an unknown outcome”: what it says that it wrote, others
+    see."""
+    await me.queue(concurrency=1000)
+    for turns in range(ROUNDS):
+        settings = rows.queue(concurrency=turns + 1)
+        change = partial(me.store.change_queue, rows.QUEUE, lambda _, new=settings: new)
+        await interrupted(turns, change)
+        changed = await change()
+        assert changed is not None
+        (found,) = await site.backdoor.rows("SELECT concurrency FROM queues")
+        assert changed.settings.limits.concurrency == found["concurrency"] == turns + 1
+
+
+async def test_a_cancelled_sweep(site: Site, me: Process) -> None:
+    """“every method is safe to repeat after an unknown outcome”."""
+    for turns in range(ROUNDS):
+        due, late = await me.waiting(delay_ms=1), await me.waiting(deadline_ms=5)
+        site.clock.advance(1000)
+        await interrupted(turns, me.sweep)
+        await me.sweep()
+        states = [(await site.status(run.workflow_id))["status"] for run in (due, late)]
+        assert states == ["ENQUEUED", "CANCELLED"]
 
 
 async def test_a_cancelled_ending(site: Site, me: Process) -> None:

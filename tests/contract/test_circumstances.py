@@ -1,9 +1,9 @@
 """`ReadStore.circumstances`: all that decides when a workflow runs."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from perdure.model.lease import ProcessSeen
 from perdure.model.queue import Rate, Usage

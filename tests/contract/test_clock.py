@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from perdure.model.queue import Rate
 from perdure.model.status import WorkflowState
 from tests.support import rows
 from tests.support.store import Process, Site
@@ -47,6 +48,44 @@ async def test_a_claim_is_later(site: Site, me: Process, later: int) -> None:
     assert row["workflow_deadline_epoch_ms"] >= later + 1000
     assert run.deadline_left_ms is not None
     assert run.deadline_left_ms <= 1000
+
+
+async def test_a_claim_under_limits_is_later(site: Site, me: Process, later: int) -> None:
+    """“Milliseconds every statement adds to the database's clock”: by its row and its log."""
+    await me.queue(rate=Rate(1, 60.0))
+    waiting = await me.waiting(timeout_ms=1000)
+    (run,) = (await me.claim_shared()).runs
+    row = await site.status(waiting.workflow_id)
+    (logged,) = await site.own("rate_log")
+    assert min(instants(row, "started_at_epoch_ms", "updated_at")) >= later
+    assert logged["started_at"] == row["started_at_epoch_ms"]
+    assert run.deadline_ms is not None
+    assert run.deadline_ms >= later + 1000
+
+
+async def test_a_sweep_is_later(site: Site, me: Process, later: int) -> None:
+    """“Milliseconds every statement adds to the database's clock”: by what is due and overdue."""
+    due = await site.foreign(status="DELAYED", delay_until_epoch_ms=later - 1)
+    late = await site.foreign(workflow_deadline_epoch_ms=later - 1)
+    await site.foreign(status="DELAYED", delay_until_epoch_ms=later + 3_600_000)
+    swept = await me.sweep()
+    assert (swept.moved, swept.expired, swept.next_at_ms) == (1, (late,), later + 3_600_000)
+    assert (await site.status(due))["status"] == "ENQUEUED"
+    assert min(instants(await site.status(late), "completed_at", "updated_at")) >= later
+
+
+async def test_a_queue_is_later(site: Site, me: Process, later: int) -> None:
+    """“Milliseconds every statement adds to the database's clock”: by all its instants."""
+    row = await me.queue()
+    paused = await me.store.pause_queue(rows.QUEUE, paused=True)
+    assert min(row.created_at_ms, row.updated_at_ms) >= later
+    assert paused is not None
+    assert paused.paused_at_ms is not None
+    assert paused.paused_at_ms >= later
+    waiting = await me.waiting()
+    found = await me.store.circumstances(waiting.workflow_id)
+    assert found is not None
+    assert found.now_ms >= later
 
 
 @pytest.mark.parametrize("state", list(WorkflowState)[3:])

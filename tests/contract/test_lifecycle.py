@@ -47,7 +47,7 @@ async def test_what_a_store_can_do_is_constant(site: Site) -> None:
     assert isinstance(first, Capabilities)
     assert store.capabilities == first
     assert first.max_batch >= 1
-    assert not (first.listen and site.kind != "postgres")
+    assert first.listen == (site.kind != "memory")
 
 
 async def test_a_schema_is_made_once(shared_database_url: str) -> None:

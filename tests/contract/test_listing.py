@@ -1,9 +1,9 @@
 """`ReadStore.list_workflows`: filters, order, pages."""
 
-import dataclasses
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from perdure.model.ids import WorkflowId
@@ -126,7 +126,7 @@ async def test_every_column_is_read(site: Site, me: Process) -> None:
     row = await site.read(rows.wid("full"))
     assert row.attributes is not None
     assert json.loads(row.attributes) == {"a": 1}
-    assert dataclasses.replace(row, attributes=None) == FULL
+    assert msgspec.structs.replace(row, attributes=None) == FULL
 
 
 async def test_payloads_only_when_asked(site: Site, me: Process) -> None:

@@ -1,10 +1,10 @@
 """`QueueStore`: queues are registered, read, changed, paused and deleted."""
 
 import asyncio
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from perdure.model.queue import QueueRow, QueueSettings, Rate
 from perdure.model.wire import FOREIGN_INTERNAL_QUEUE, INTERNAL_QUEUES

@@ -1,9 +1,9 @@
 """`LeaseStore.take_over` and `LeaseStore.end_lease`."""
 
-import dataclasses
 from collections.abc import Awaitable, Callable
 
 import pytest
+from msgspec.structs import replace
 
 from perdure.errors import LeaseLost
 from perdure.model.answer import AnswerKind
@@ -228,7 +228,7 @@ async def test_rows_of_a_boot_without_lease_are_taken(site: Site, me: Process) -
         started_at_epoch_ms=1,
     )
     suspect = await me.accuse(boot)
-    assert suspect == dataclasses.replace(orphan(boot), lock=suspect.lock, overdue=suspect.overdue)
+    assert suspect == replace(orphan(boot), lock=suspect.lock, overdue=suspect.overdue)
     assert (await me.store.take_over(suspect, 10)).moved == 1
     row = await site.status(found)
     assert (row["status"], row["queue_name"]) == ("ENQUEUED", INTERNAL_QUEUE)

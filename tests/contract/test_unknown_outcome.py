@@ -5,12 +5,14 @@ it, or the statement is cut before the server saw it.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from perdure.errors import DatabaseUnavailable
 from perdure.model.answer import AnswerKind
+from perdure.model.queue import Rate
 from perdure.model.workflow import Fence
 from tests.support import rows
 from tests.support.database import PostgresDatabase
@@ -112,6 +114,63 @@ async def test_a_claim(site: Site, me: Process, proxy: FaultProxy, committed: bo
     assert {run.attempts for run in claimed} == {1}
     fences = [Fence(run.workflow_id, request.claimant.token) for run in claimed]
     assert await me.store.lost(fences) == []
+
+
+@CUT
+@pytest.mark.parametrize("statement", ["", "COMMIT"])
+async def test_a_claim_under_limits(
+    site: Site, me: Process, proxy: FaultProxy, committed: bool, statement: str
+) -> None:
+    """“Repeating a call with the same token after an unknown outcome also returns the rows the
+    first try claimed”: within the limits, of which nothing is spent twice."""
+    await me.queue(concurrency=3, rate=Rate(3, 60.0))
+    await me.claim_shared()
+    waiting = [await me.waiting(f"w{number}") for number in range(4)]
+    request = rows.shared_claim(me.executor, (rows.load(),), limit=2)
+    fault = proxy.cut_answer(statement) if committed else proxy.cut_request(statement)
+    with pytest.raises(DatabaseUnavailable):
+        await me.store.claim_shared(request)
+    assert fault.fired.is_set()
+    claim = await me.store.claim_shared(request)
+    while claim.turns[0].contended:
+        # The server has not yet noticed that the connection of the first try is gone.
+        claim = await me.store.claim_shared(request)
+    assert [run.workflow_id for run in claim.runs] == [w.workflow_id for w in waiting[:2]]
+    assert {run.attempts for run in claim.runs} == {1}
+    assert len(await site.own("rate_log")) == await site.pending() == 2
+    assert (await me.turn()).taken == 1
+
+
+@CUT
+async def test_a_sweep(site: Site, me: Process, proxy: FaultProxy, committed: bool) -> None:
+    """“every method is safe to repeat after an unknown outcome”."""
+    due, late = await me.waiting(delay_ms=1), await me.waiting(deadline_ms=5)
+    site.clock.advance(1000)
+    await cut(proxy, committed, me.sweep)
+    await me.sweep()
+    states = [(await site.status(run.workflow_id))["status"] for run in (due, late)]
+    assert states == ["ENQUEUED", "CANCELLED"]
+
+
+@CUT
+async def test_a_registration(site: Site, me: Process, proxy: FaultProxy, committed: bool) -> None:
+    """“every method is safe to repeat after an unknown outcome”: also what registers, changes,
+    pauses and deletes a queue."""
+    await cut(proxy, committed, partial(me.queue, concurrency=2))
+    assert (await me.queue(concurrency=2)).settings == rows.queue(concurrency=2)
+    settings = rows.queue(concurrency=3)
+    change = partial(me.store.change_queue, rows.QUEUE, lambda _: settings)
+    await cut(proxy, committed, change)
+    await change()
+    pause = partial(me.store.pause_queue, rows.QUEUE, paused=True)
+    await cut(proxy, committed, pause)
+    await pause()
+    (row,) = await me.store.queues()
+    assert (row.settings, row.is_paused) == (settings, True)
+    delete = partial(me.store.delete_queue, rows.QUEUE)
+    await cut(proxy, committed, delete)
+    await delete()
+    assert (await me.store.queues(), await site.own("queue_settings")) == ([], [])
 
 
 @CUT

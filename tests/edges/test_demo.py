@@ -41,6 +41,7 @@ def test_every_file_is_archived_and_the_summary_says_so(folder: Path, out: Path)
     assert ran.code == 0
     assert "archiving 30 files" in ran.out
     assert f"archived         30 files of {folder}" in ran.out
+    assert "processes        this one 30 files" in ran.out
     source = archives.contents(folder)
     assert archives.archived(out) == archives.recorded(out) == source
     summary = archives.summary(out)
@@ -69,6 +70,8 @@ def test_the_environment_s_database_is_left_alone(
 
 def test_a_second_time_nothing_changes_and_again_begins_anew(folder: Path, out: Path) -> None:
     first = perdure("demo", folder, "--out", out, "--json").json
+    assert [each["files"] for each in first["processes"]] == [30]
+    assert first["files_per_second"] == pytest.approx(30 / first["seconds"], rel=0.1)
     (folder / "new.txt").write_text("new")
     second = perdure("demo", folder, "--out", out, "--json").json
     assert second == {
@@ -86,7 +89,9 @@ def test_a_second_time_nothing_changes_and_again_begins_anew(folder: Path, out: 
         0,
     )
     assert archives.recorded(out) == archives.contents(folder)
-    assert "is complete" in perdure("demo", folder, "--out", out).out
+    complete = perdure("demo", folder, "--out", out).out
+    assert "is complete" in complete
+    assert "processes        1 process 31 files" in complete
 
 
 def test_a_folder_without_files_is_archived_too(tmp_path: Path, out: Path) -> None:
@@ -255,8 +260,8 @@ def test_a_signal_stops_in_order_and_the_run_goes_on(
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_a_second_process_waits_for_the_first(tmp_path: Path, out: Path) -> None:
-    """It joins the run, and takes it over when the first one dies."""
+def test_a_second_process_helps_the_first(tmp_path: Path, out: Path) -> None:
+    """It serves the same queue, and takes the run over when the first one dies."""
     folder = archives.tree(tmp_path / "big", 5, big_bytes=BIG)
     command = ("-m", "perdure.cli", "demo", folder, "--out", out)
     with ChildProcess(*command) as first:

@@ -165,6 +165,12 @@ async def test_a_worker_that_does_not_stop_is_killed(
     assert not alive(pid)
 
 
+def test_a_worker_whose_program_is_gone_before_it_began_ends() -> None:
+    with ChildProcess("-m", "perdure.cli.demo.worker") as worker:
+        assert worker.succeed() == []
+        assert worker.errors == ""
+
+
 def test_what_cannot_be_shared_is_refused(tmp_path: Path, out: Path) -> None:
     ran = perdure("demo", tmp_path, "--out", out, "-d", "memory:", "--workers", "2")
     assert ran.code == 2

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from perdure import gather, sleep, step, workflow
-from perdure.errors import WorkflowError
+from perdure.errors import AwaitedWorkflowCancelled, WorkflowError
 from tests.support.engines import Lab, settle
 from tests.support.workflows import child, look
 
@@ -183,3 +183,26 @@ async def test_the_next_call_of_a_run_whose_call_was_cancelled_raises_every_time
     assert [each.__name__ for each in raised] == ["ForeignCancellation"] * 3
     assert await memory_lab.history("w") == [(1, "DBOS.sleep")]
     assert await memory_lab.state("w") == "DELAYED"
+
+
+async def test_who_waits_hears_of_a_cancel_elsewhere_while_a_step_still_runs(lab: Lab) -> None:
+    """The end of the execution here is not waited for: the row has its outcome."""
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    @step(name="stubborn")
+    async def stubborn() -> None:
+        begun.set()
+        await go.wait()
+
+    @workflow(name="runs")
+    async def runs() -> None:
+        await stubborn()
+
+    await lab.start(runs)
+    handle = await runs.options(id="r").start()
+    await begun.wait()
+    await lab.cancel_elsewhere("r")
+    with pytest.raises(AwaitedWorkflowCancelled):
+        await handle.result(timeout=20)
+    go.set()
+    await lab.until_nothing_runs()

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
-from perdure import Queue, RateLimit, sleep, workflow
+from perdure import Engine, Queue, RateLimit, sleep, workflow
 from perdure.engine import dispatcher
+from perdure.model.lease import Beat
 from tests.support.engines import Lab
 from tests.support.waiting import eventually
 
@@ -27,26 +29,24 @@ class Gatekeeper:
         self.inside: Counter[str] = Counter()
         self.most: Counter[str] = Counter()
         self.begun: list[Any] = []
-        self._open = asyncio.Event()
-        self._passes = 0
+        self._passes = asyncio.Semaphore(0)
 
     async def pass_through(self, name: str, what: Any = None) -> None:
         """Be inside until there is a pass, or the gate is open."""
         self.begun.append(what)
         self.inside[name] += 1
         self.most[name] = max(self.most[name], self.inside[name])
-        while not self._open.is_set() and not self._passes:
-            await asyncio.sleep(0.001)
-        self._passes = max(self._passes - 1, 0)
+        await self._passes.acquire()
         self.inside[name] -= 1
 
     def let(self, number: int) -> None:
         """Let so many go."""
-        self._passes += number
+        for _ in range(number):
+            self._passes.release()
 
     def open(self) -> None:
-        """Let all go."""
-        self._open.set()
+        """Let all go, also those still to come."""
+        self.let(1000)
 
     async def until_inside(self, name: str, number: int) -> None:
         """Wait until exactly so many are inside."""
@@ -148,7 +148,7 @@ async def test_global_concurrency_holds_over_processes(shared_lab: Lab, gate: Ga
 async def test_a_process_that_waits_for_room_is_told_of_it(
     shared_lab: Lab, gate: Gatekeeper
 ) -> None:
-    """Where the one that had the place cannot take the next workflow, for it has another function."""
+    """Where the one that had the place cannot take the next workflow: it has another function."""
 
     @workflow(name="mine")
     async def mine() -> None:
@@ -164,7 +164,7 @@ async def test_a_process_that_waits_for_room_is_told_of_it(
     one = await mine.options(queue="q", engine=first).start()
     await gate.until_inside("mine", 1)
     other = await yours.options(queue="q", engine=second).start()
-    await eventually(lambda: second.kernel._dispatcher._marks["q"].is_blocked)
+    await eventually(lambda: _marks(second)["q"].is_blocked)
     gate.open()
     async with asyncio.timeout(4 if shared_lab.kind == "postgres" else 20):
         await shared_lab.until(one.workflow_id)
@@ -273,7 +273,8 @@ async def test_a_process_takes_on_what_it_can_run(lab: Lab, gate: Gatekeeper) ->
 
     engine = await lab.start(job, sleeper, queues=[Queue("q")], max_running=8, **QUIET)
     await sleeper.options(queue="q").start_many([()] * 30)
-    await eventually(lambda: sum(run.only_waits for run in engine.kernel.runner.runs.values()) == 30)
+    runs = engine.kernel.runner.runs
+    await eventually(lambda: sum(run.only_waits for run in runs.values()) == 30)
     handles = await job.options(queue="q").start_many([()] * 20)
     await gate.until_inside("job", 8)
     gate.open()
@@ -288,22 +289,12 @@ async def test_an_idle_process_looks_for_nothing(lab: Lab) -> None:
     @workflow(name="job")
     async def job() -> None: ...
 
-    queues = [Queue("q"), Queue("limited", global_concurrency=1), Queue("p", partition_concurrency=1)]
-    await lab.start(job, queues=queues, heartbeat=0.05, lease=10)
+    limited, parted = Queue("limited", global_concurrency=1), Queue("p", partition_concurrency=1)
+    await lab.start(job, queues=[Queue("q"), limited, parted], heartbeat=0.05, lease=10)
     await (await job.options(queue="q").start()).result(timeout=20)
-    beats = Counter[str]()
-    engine = lab.engine.kernel
-    original = engine.on_beat
-
-    def count(beat: Any, at_s: float) -> None:
-        beats["seen"] += 1
-        original(beat, at_s)
-
-    engine.on_beat = count  # type: ignore[method-assign]
-    await eventually(lambda: beats["seen"] >= 2)
+    await _beats(lab, 2)
     lab.store.forget()
-    seen = beats["seen"]
-    await eventually(lambda: beats["seen"] >= seen + 5)
+    await _beats(lab, 5)
     assert [call.method for call in lab.store.calls if call.method != "lost"] == []
 
 
@@ -318,11 +309,10 @@ async def test_a_full_queue_is_not_asked_at_every_heartbeat(lab: Lab, gate: Gate
     await lab.start(job, queues=[queue], heartbeat=0.02, lease=10)
     handles = await job.options(queue="q").start_many([()] * 3)
     await gate.until_inside("job", 1)
-    marks = lab.engine.kernel._dispatcher._marks
+    marks = _marks(lab.engine)
     await eventually(lambda: marks["q"].is_blocked)
     lab.store.forget()
-    before = lab.engine.kernel.time._offset_ms
-    await eventually(lambda: lab.engine.kernel.time._offset_ms != before)
+    await _beats(lab, 3)
     assert [call for call in lab.store.calls if call.method == "claim_shared"] == []
     gate.open()
     for handle in handles:
@@ -350,3 +340,24 @@ async def test_one_busy_queue_does_not_starve_another(
     await last.result(timeout=20)
     await eventually(lambda: len(order) == 41)
     assert order.index("calm") < 20
+
+
+def _marks(engine: Engine) -> Mapping[str, dispatcher.Mark]:
+    """What the engine remembers of its queues: nothing tells outside when it waits for room."""
+    return engine.kernel._dispatcher._marks  # noqa: SLF001 - see above
+
+
+async def _beats(lab: Lab, number: int) -> None:
+    """Wait until the newest engine has heard so many heartbeats more."""
+    kernel = lab.engine.kernel
+    heard = 0
+    original = kernel.on_beat
+
+    def count(beat: Beat, at_s: float) -> None:
+        nonlocal heard
+        heard += 1
+        original(beat, at_s)
+
+    kernel.on_beat = count  # type: ignore[method-assign]
+    await eventually(lambda: heard >= number)
+    kernel.on_beat = original  # type: ignore[method-assign]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perdure import (  # noqa: A004 - the field's name
+from perdure import (
     Selected,
     WorkflowState,
     gather,

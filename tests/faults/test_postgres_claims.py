@@ -120,6 +120,7 @@ async def test_whoever_changes_a_queue_waits_for_claims_under_way(
     changed = await change
     assert changed is not None
     assert changed.settings.limits.concurrency == 1
+    await backlog(me, 1)
     assert (await me.turn()).is_full
 
 
@@ -191,4 +192,5 @@ async def test_a_process_that_stands_still_in_its_claim_keeps_the_queue_for_a_mo
     held.release()
     with pytest.raises(DatabaseUnavailable):
         await stands
+    await backlog(me, 1)
     assert (await behind.claim_shared()).turns[0].is_full

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from perdure.errors import ConfigurationError, DatabaseRejected, DatabaseUnavailable
 from perdure.model.answer import AnswerKind
@@ -257,9 +258,9 @@ async def test_behind_a_pooler_a_lease_stands_without_a_lock(
             assert kinds(await store.record([rows.checkpoint(run, step_id)])) == [WRITTEN]
         link = store.heartbeat_link()
         boot = rows.boot_id()
-        lease = replace(me.lease, boot_id=boot, executor_id=rows.executor_of(boot))
+        lease = structs.replace(me.lease, boot_id=boot, executor_id=rows.executor_of(boot))
         assert not await link.open(lease)
-        assert (await link.beat(lease, (), (), "v1")).held
+        assert (await link.beat(lease, (), ())).held
         await link.close()
     finally:
         await store.close()

@@ -42,13 +42,32 @@ DIFFERENT = [
     ),
     counterparts(
         "claim",
-        "claim_candidates claim_run enqueue_due",
+        "claim_candidates claim_run",
         "on Postgres one statement that skips locked rows; in SQLite's transaction no row is "
         "locked by others",
     ),
     counterparts(
+        "lock_queues queue_usage partition_heads partition_usage claim_shared",
+        "pending_of_queue claims_of_queue partition_keys pending_of_partitions "
+        "claims_of_partitions partition_firsts partition_candidates chosen_candidates "
+        "latest_logged_claim log_claim prune_rate_log",
+        "on Postgres each question is asked of all queues and partitions at once, and what is "
+        "claimed, logged and forgotten is one statement; round trips cost nothing on SQLite",
+    ),
+    counterparts(
+        "cancel_overdue",
+        "overdue_workflows due_workflows",
+        "what SQLite found in a transaction stays so until it is changed by other statements of it",
+    ),
+    counterparts(
+        "lock_queue insert_queue update_queue",
+        "upsert_queue",
+        "on Postgres a queue is locked as a row, and another process may insert it meanwhile",
+    ),
+    counterparts("announce", "", "who uses a SQLite file sees by itself who committed"),
+    counterparts(
         "beat now",
-        "renew_lease leases orphaned_executors queues_at_a_glance",
+        "renew_lease leases orphaned_executors ready_queues",
         "a heartbeat must be one round trip on Postgres; SQLite's clock is that of the process",
     ),
     counterparts(

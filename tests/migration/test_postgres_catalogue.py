@@ -11,6 +11,7 @@ from tests.support.postgres import Databases
 from tests.support.reference import launch_dbos, launch_typescript
 from tests.support.schemas import (
     as_known,
+    connected,
     connector,
     golden,
     make_postgres_oldest,
@@ -114,7 +115,7 @@ async def test_our_own_tables_stand_beside_the_shared_ones(postgres_url: str) ->
     await schema.migrate(connector(postgres_url), "dbos")
     own = (await postgres_facts(postgres_url, "perdure"))["tables"]
     columns = {column["name"]: column for column in own["leases"]["columns"]}
-    assert set(own) == {"leases", "schema_version"}
+    assert set(own) == {"leases", "queue_settings", "rate_log", "schema_version", "stream_log"}
     assert list(columns) == [
         "boot_id",
         "executor_id",
@@ -128,10 +129,30 @@ async def test_our_own_tables_stand_beside_the_shared_ones(postgres_url: str) ->
         "backend_pid",
         "server_started_at",
         "created_at",
+        "serves",
     ]
     assert {name for name in columns if columns[name]["nullable"]} == {
         "taken_at",
         "lock_key",
         "backend_pid",
         "server_started_at",
+        "serves",
     }
+
+
+async def test_the_first_version_of_our_own_tables_is_converged(postgres_url: str) -> None:
+    await schema.migrate(connector(postgres_url), "dbos")
+    fresh = await postgres_facts(postgres_url, "perdure")
+    async with connected(postgres_url) as connection:
+        await connection.execute(
+            "ALTER TABLE perdure.leases DROP COLUMN serves;"
+            "DROP TABLE perdure.queue_settings, perdure.rate_log, perdure.stream_log;"
+            "DELETE FROM perdure.schema_version WHERE version > 1;"
+            "INSERT INTO perdure.leases (boot_id, executor_id, application_name, renewed_at,"
+            " expires_at, period_ms, created_at) VALUES ('b', 'w/b', 'app', 1, 2, 1, 1)"
+        )
+        assert (await schema.migrate(connector(postgres_url), "dbos")).statements
+        assert await postgres_facts(postgres_url, "perdure") == fresh
+        assert await connection.fetchval("SELECT serves FROM perdure.leases") is None
+        versions = await connection.fetch("SELECT version FROM perdure.schema_version ORDER BY 1")
+    assert [row["version"] for row in versions] == [1, 2, 3]

@@ -282,7 +282,8 @@ async def test_a_migration_that_was_cut_off_goes_on_where_it_was(postgres_url: s
             "UPDATE dbos.dbos_migrations SET version = 124"
         )
     report = await schema.migrate(connector(postgres_url), "dbos")
-    built = [text.split()[3] for text in report.statements if text.startswith("CREATE INDEX")]
+    online = [text for text in report.statements if text.startswith("CREATE INDEX CONCURRENTLY")]
+    built = [text.split()[3] for text in online]
     assert built == ["idx_application_versions_owner_timestamp"]
     assert as_known(await postgres_facts(postgres_url), GOLDEN) == GOLDEN
 

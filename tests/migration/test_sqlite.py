@@ -99,9 +99,10 @@ def test_our_own_tables_stand_beside_the_shared_ones(file: Path) -> None:
             "taken_at",
             "lock_path",
             "created_at",
+            "serves",
         ]
         versions = connection.execute("SELECT version FROM perdure_schema_version").fetchall()
-        assert versions == [(1,)]
+        assert versions == [(1,), (2,), (3,)]
 
 
 def test_version_123_is_converged(file: Path) -> None:

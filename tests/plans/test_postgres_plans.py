@@ -252,6 +252,18 @@ async def test_a_claim_under_a_lock_reads_no_more_than_it_may_take(
 
 
 @LARGE
+async def test_only_what_runs_is_counted(planner: Planner) -> None:
+    arguments = [["narrow"], "app", 0]
+    plan = await planner.executed("queue_usage", "claim_shared", arguments)
+    # One in a hundred.
+    assert plan.rows_read(IN_FLIGHT) == 200
+    keys = ["key-110", "key-111"]
+    arguments = [["narrow"] * 2, "app", 0, keys]
+    plan = await planner.executed("partition_usage", "claim_shared", arguments)
+    assert plan.rows_read(PARTITIONS) == 40
+
+
+@LARGE
 @pytest.mark.parametrize("after_key", ["", "key-500", "key-999"])
 async def test_partitions_are_visited_without_reading_their_rows(
     planner: Planner, after_key: str

@@ -23,12 +23,13 @@ from perdure.errors import LeaseLost
 from perdure.model.answer import AnswerKind
 from perdure.model.ids import OwnerToken, WorkflowId
 from perdure.model.lease import LeaseSeen
+from perdure.model.queue import Rate
 from perdure.model.status import WorkflowState
 from perdure.model.wire import INTERNAL_QUEUE
 from perdure.model.workflow import Checkpoint, Fence, Start
 from tests.support import rows
 from tests.support.database import Database, MovableClock
-from tests.support.run_model import RunModel
+from tests.support.run_model import Limits, RunModel
 from tests.support.store import Process, Site
 
 T = TypeVar("T")
@@ -38,6 +39,7 @@ ROOTS = tuple(rows.wid(f"w{number}") for number in range(16))
 CHILDREN = tuple(rows.wid(f"child-{number}") for number in range(6))
 IDS = ROOTS + CHILDREN
 QUEUES = ("a", "b")
+SHARED = ("narrow", "slow")
 SERVED = (*QUEUES, INTERNAL_QUEUE)
 ENDINGS = tuple(state for state in WorkflowState if state.is_terminal)
 picks = st.integers(0, 1000)
@@ -71,7 +73,10 @@ class StoreMachine(RuleBasedStateMachine):
         self.site = Site(self.database, MovableClock(), self.database.backdoor())
         self.first = self.do(self.site.process())
         self.processes = [self.first, self.do(self.site.process())]
-        self.now = self.do(self.first.store.now_ms())
+        rate = Rate(3, HOUR_MS / 1000)
+        self.do(self.first.queue("narrow", concurrency=2))
+        self.do(self.first.queue("slow", rate=rate))
+        self.model.limits = {"narrow": Limits(concurrency=2), "slow": Limits(rate=rate)}
 
     def teardown(self) -> None:
         """Close everything of this example."""
@@ -116,7 +121,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(
         process=processes,
         chosen=some_ids,
-        queue=st.sampled_from(QUEUES),
+        queue=st.sampled_from(QUEUES + SHARED),
         dedup=st.sampled_from([None, None, "d"]),
         priority=st.integers(0, 2),
         delay=st.sampled_from([None, None, HOUR_MS]),
@@ -287,19 +292,6 @@ class StoreMachine(RuleBasedStateMachine):
         if result.finished:
             self.dying = None
 
-    @rule(limit=st.integers(1, 4))
-    def sweep(self, limit: int) -> None:
-        """What is due becomes ENQUEUED."""
-        due = self.model.due(self._moment())
-        swept = self.do(self.first.store.sweep(limit))
-        found = self.do(self.first.store.list_workflows(rows.by_ids(*due)))
-        moved = {row.workflow_id for row in found if row.state is WorkflowState.ENQUEUED}
-        assert (swept.moved, swept.expired) == (min(limit, len(due)), ())
-        assert len(moved) == swept.moved
-        assert sorted(due[workflow_id] for workflow_id in moved) == sorted(due.values())[:limit]
-        assert set(swept.ready) == self.model.sweep(moved)
-        assert swept.more or len(due) <= limit
-
     @rule()
     def time_passes(self) -> None:
         """What was delayed becomes due."""
@@ -347,9 +339,60 @@ class StoreMachine(RuleBasedStateMachine):
             assert set(self.do(store.owned(process.executor))) == self.model.owned(process.executor)
 
 
+class QueueMachine(StoreMachine):
+    """The same, with limits that the processes share and with what is due in time."""
+
+    @rule(
+        process=processes,
+        queues=st.sampled_from([SHARED, SHARED[::-1], SHARED[:1], SHARED[1:]]),
+        limit=st.integers(1, 5),
+    )
+    def claim_shared(self, process: int, queues: tuple[str, ...], limit: int) -> None:
+        """A claim under limits, and the same again as after a lost answer."""
+        claimer, token = self.processes[process], OwnerToken(rows.token())
+        moment = self._moment()
+        rooms = {name: min(self.model.room(name, moment), limit) for name in queues}
+        wanted = {name: self.model.waiting(name)[: rooms[name]] for name in queues}
+        for _ in range(2):
+            claim = self.do(claimer.claim_shared(*queues, token=token, limit=limit))
+        assert [turn.queue_name for turn in claim.turns] == list(queues)
+        taken = [run.workflow_id for run in claim.runs]
+        # Which queue gives what where all together have more than the limit is not promised.
+        assert len(taken) == min(limit, sum(len(ids) for ids in wanted.values()))
+        for name, ids in wanted.items():
+            of_queue = [wid for wid in taken if self.model.runs[wid].queue == name]
+            assert of_queue == ids[: len(of_queue)]
+        assert taken == sorted(taken, key=self.model.place)
+        self.model.take(taken, claimer.executor, token)
+        self.fences += [Fence(run.workflow_id, run.owner) for run in claim.runs]
+        for workflow_id in taken:
+            at_ms = self.do(self.site.read(workflow_id)).started_at_ms
+            assert at_ms is not None
+            self.model.limits[self.model.runs[workflow_id].queue or ""].claims_ms.append(at_ms)
+
+    @rule(process=processes, concurrency=st.integers(1, 3))
+    def change_a_limit(self, process: int, concurrency: int) -> None:
+        """More or fewer may run from now on."""
+        self.do(self.processes[process].queue("narrow", concurrency=concurrency))
+        self.model.limits["narrow"].concurrency = concurrency
+
+    @rule(limit=st.integers(1, 4))
+    def sweep(self, limit: int) -> None:
+        """What is due becomes ENQUEUED."""
+        due = self.model.due(self._moment())
+        swept = self.do(self.first.store.sweep(limit))
+        states = {wid: self.do(self.site.read(wid)).state for wid in due}
+        moved = {wid for wid, state in states.items() if state is WorkflowState.ENQUEUED}
+        assert (swept.moved, swept.expired) == (min(limit, len(due)), ())
+        assert len(moved) == swept.moved
+        assert sorted(due[workflow_id] for workflow_id in moved) == sorted(due.values())[:limit]
+        assert set(swept.ready) == self.model.sweep(moved)
+        assert swept.more or len(due) <= limit
+
+
 def explore(database: Database, examples: int, steps: int) -> None:
     """Search for a life in which the database and the model disagree."""
-    machine = type("Machine", (StoreMachine,), {"database": database})
+    machine = type("Machine", (QueueMachine,), {"database": database})
     run_state_machine_as_test(
         machine,
         settings=settings(

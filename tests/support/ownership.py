@@ -121,7 +121,9 @@ async def watched_ownership(backdoor: Backdoor, kind: str) -> AsyncIterator[Owne
         yield Ownership(backdoor, "watch.ownership" if kind == "postgres" else "ownership")
     finally:
         if kind == "postgres":
-            # The function goes, and with it the trigger on the shared table.
+            # One lock at a time: who still writes holds the shared table's and wants the log's.
+            for word in ("begin", "end"):
+                await backdoor.run(f"DROP TRIGGER watch_{word} ON workflow_status")
             await backdoor.run("DROP SCHEMA watch CASCADE")
 
 

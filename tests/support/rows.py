@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import fields as fields_of
 from typing import Any
+
+from msgspec.structs import fields as fields_of
 
 from perdure.model.ids import BOOT_PREFIX, BootId, ExecutorId, OwnerToken, StepId, WorkflowId
 from perdure.model.lease import NewLease, Serves

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from perdure.model.answer import AnswerKind
 from perdure.model.ids import ExecutorId, OwnerToken, WorkflowId
+from perdure.model.queue import Rate
 from perdure.model.status import WorkflowState
 from perdure.model.wire import INTERNAL_QUEUE
 from perdure.model.workflow import Checkpoint, Fence, Finish, Release, Start
@@ -45,11 +46,21 @@ class Run:
             self.queue = None
 
 
+@dataclass
+class Limits:
+    """What bounds the claims from a queue, and when they were."""
+
+    concurrency: int | None = None
+    rate: Rate | None = None
+    claims_ms: list[int] = field(default_factory=list)
+
+
 class RunModel:
     """All rows, and what each call does to them and answers."""
 
     def __init__(self) -> None:
         self.runs: dict[WorkflowId, Run] = {}
+        self.limits: dict[str, Limits] = {}
 
     def held(self, workflow_id: WorkflowId, owner: OwnerToken) -> bool:
         """Whether the run is PENDING under that token."""
@@ -152,23 +163,42 @@ class RunModel:
         self, queues: tuple[str, ...], executor: ExecutorId, owner: OwnerToken, limit: int
     ) -> list[WorkflowId]:
         """Which rows a claim of that share of each queue takes, in order."""
-        waiting = sorted(
-            (run.priority, run.created_ms, workflow_id)
+        taken = [workflow_id for queue in queues for workflow_id in self.waiting(queue)[:limit]]
+        self.take(taken, executor, owner)
+        return sorted(taken, key=self.place)
+
+    def waiting(self, queue: str) -> list[WorkflowId]:
+        """The ENQUEUED rows of a queue, in the order of claims."""
+        found = [
+            workflow_id
             for workflow_id, run in self.runs.items()
-            if run.state is WorkflowState.ENQUEUED and run.queue in queues
-        )
-        left = dict.fromkeys(queues, limit)
-        taken = []
-        for _, _, workflow_id in waiting:
-            queue = self.runs[workflow_id].queue
-            if queue is not None and left[queue]:
-                left[queue] -= 1
-                taken.append(workflow_id)
+            if run.state is WorkflowState.ENQUEUED and run.queue == queue
+        ]
+        return sorted(found, key=self.place)
+
+    def place(self, workflow_id: WorkflowId) -> tuple[int, int, WorkflowId]:
+        """What the order of claims goes by."""
+        run = self.runs[workflow_id]
+        return run.priority, run.created_ms, workflow_id
+
+    def take(self, taken: list[WorkflowId], executor: ExecutorId, owner: OwnerToken) -> None:
+        """Those rows were claimed."""
         for workflow_id in taken:
             run = self.runs[workflow_id]
             run.state, run.owner, run.executor = WorkflowState.PENDING, owner, executor
             run.attempts += 1
-        return taken
+
+    def room(self, queue: str, now_ms: int) -> int:
+        """How many more the limits of a queue let be claimed from it."""
+        limits, rooms = self.limits[queue], [len(self.runs)]
+        if limits.concurrency is not None:
+            states = [run.state for run in self.runs.values() if run.queue == queue]
+            rooms.append(limits.concurrency - states.count(WorkflowState.PENDING))
+        if limits.rate is not None:
+            after_ms = now_ms - limits.rate.period_s * 1000
+            in_window = [at_ms for at_ms in limits.claims_ms if at_ms > after_ms]
+            rooms.append(limits.rate.limit - len(in_window))
+        return max(min(rooms), 0)
 
     def owned(self, executor: ExecutorId) -> set[Fence]:
         """What an executor has PENDING."""

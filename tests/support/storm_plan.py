@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from perdure import Queue, RateLimit
 from perdure.model.queue import QueueLimits, Rate

@@ -12,10 +12,18 @@ from typing import Any, assert_type
 
 from perdure import (
     Client,
+    DedupPolicy,
     Engine,
+    Explanation,
     IdPolicy,
     Message,
+    OnConflict,
+    Queue,
+    QueueDepth,
+    QueueRow,
+    RateLimit,
     StepRow,
+    Submission,
     WorkflowHandle,
     WorkflowRow,
     close_stream,
@@ -107,6 +115,53 @@ async def main() -> None:
         unknown: WorkflowHandle[Any] = engine.handle("crawl-2")
         assert_type(await unknown, Any)
         assert_type(await engine.workflows.steps("crawl-1"), list[StepRow])
+
+
+media = Queue(
+    "media",
+    worker_concurrency=2,
+    global_concurrency=10,
+    rate_limit=RateLimit(100, timedelta(minutes=1)),
+    partition_concurrency=1,
+    base_polling_interval=0.5,
+    on_conflict=OnConflict.ALWAYS_UPDATE,
+)
+
+
+async def enqueueing(urls: list[str]) -> None:
+    async with Engine("memory:", queues=[media], listen=[media, "b"], max_running=50) as engine:
+        bound = crawl.options(
+            queue=media,
+            priority=3,
+            delay=timedelta(minutes=1),
+            dedup_id="crawl",
+            dedup_policy=DedupPolicy.RETURN_EXISTING,
+            partition_key=None,
+            version="v2",
+            allow_unknown_version=True,
+        )
+        assert_type(await bound.start(urls), WorkflowHandle[int])
+        assert_type(await bound(urls), int)
+        many = index.options(queue="media").start_many([(url,) for url in urls], ids=urls)
+        assert_type(await many, list[WorkflowHandle[dict[str, int]]])
+        assert_type(await index.start_many([("a", 3)]), list[WorkflowHandle[dict[str, int]]])
+        named = await engine.enqueue("convert", queue=media, args=("a",), kwargs={"n": 1}, id="w")
+        assert_type(named, WorkflowHandle[Any])
+        submission = Submission("convert", ("a",), options={"partition_key": "k"})
+        listed = await engine.enqueue_many([submission], queue="media", priority=1)
+        assert_type(listed, list[WorkflowHandle[Any]])
+
+
+async def managing(engine: Engine, client: Client) -> None:
+    assert_type(await engine.queues.register(media), QueueRow)
+    assert_type(await engine.queues.list(), list[QueueRow])
+    changed = await client.queues.update("media", worker_concurrency=None, partitioned=True)
+    assert_type(changed.is_paused, bool)
+    assert_type(await client.queues.pause("media"), QueueRow)
+    assert_type(await client.queues.delete("media"), bool)
+    assert_type(await engine.queues.depths(), list[QueueDepth])
+    assert_type(await engine.workflows.explain("crawl-1"), Explanation)
+    assert_type((await client.workflows.explain("crawl-1")).text, str)
 
 
 async def outside() -> None:

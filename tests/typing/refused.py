@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator
 
 from perdure import (
     Engine,
+    Queue,
+    RateLimit,
     WorkflowHandle,
     gather,
     get_event,
@@ -63,6 +65,23 @@ async def talk() -> int:
     read_stream("w", "s", offset="1")  # pyright: ignore[reportArgumentType]
     number: int = await recv(into=int)  # pyright: ignore[reportAssignmentType]
     return number
+
+
+async def queues(engine: Engine) -> None:
+    Queue("q", 2)  # pyright: ignore[reportCallIssue]
+    Queue("q", worker_concurency=2)  # pyright: ignore[reportCallIssue]
+    Queue("q", rate_limit=(1, 2))  # pyright: ignore[reportArgumentType]
+    Queue("q").worker_concurrency = 3  # pyright: ignore[reportAttributeAccessIssue]
+    RateLimit(5)  # pyright: ignore[reportCallIssue]
+    Engine("memory:", queues=["q"])  # pyright: ignore[reportArgumentType]
+    index.options(queue=3)  # pyright: ignore[reportArgumentType]
+    index.options(queue="q", priority="high")  # pyright: ignore[reportArgumentType]
+    index.options(queue="q", dedup_policy="join")  # pyright: ignore[reportArgumentType]
+    await index.start_many(["a"])  # pyright: ignore[reportArgumentType]
+    await engine.enqueue("convert", "a", queue="q")  # pyright: ignore[reportCallIssue]
+    await engine.enqueue("convert")  # pyright: ignore[reportCallIssue]
+    await engine.enqueue("convert", queue="q", engine=engine)  # pyright: ignore[reportCallIssue]
+    await engine.queues.update("q", limit=3)  # pyright: ignore[reportCallIssue]
 
 
 async def plain_coroutines() -> None:

@@ -72,3 +72,23 @@ def test_names_of_applications(name: str) -> None:
 def test_what_is_no_name_of_an_application(name: str) -> None:
     with pytest.raises(ConfigurationError, match="lower-case"):
         config(name=name)
+
+
+def test_which_queues_are_served_and_how_many_workflows_run() -> None:
+    """Every queue, unless some are named."""
+    assert (config().listen, config().max_running) == (None, 1000)
+    assert config(listen=("a", "b"), max_running=3).listen == ("a", "b")
+    assert config(listen=()).listen == ()
+
+
+@pytest.mark.parametrize("listen", [("",), (" ",), (3,)])
+def test_what_is_no_queue_to_serve(listen: Any) -> None:
+    with pytest.raises(ConfigurationError, match="listen"):
+        config(listen=listen)
+
+
+@pytest.mark.parametrize("setting", ["max_value_bytes", "pool_size", "threads", "max_running"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, "3"])
+def test_what_is_no_number_of_anything(setting: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"{setting}=.* whole number"):
+        config(**{setting: value})

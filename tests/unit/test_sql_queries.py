@@ -84,7 +84,13 @@ def test_an_unknown_place_is_found_when_queries_are_loaded(package: str) -> None
 
 @pytest.mark.parametrize("store", ["postgres", "sqlite"])
 def test_every_query_of_a_store_loads(store: str) -> None:
-    names = {"schema": '"s"', "own": '"o"', "boot_prefix": "boot-"}
+    names = {
+        "schema": '"s"',
+        "own": '"o"',
+        "boot_prefix": "boot-",
+        "internal_queues": "'i'",
+        "pending_grace_ms": "1",
+    }
     queries = Queries(f"perdure.store.{store}", names)
     assert len(queries) > 20
     assert all("{" not in text.replace("'{}'", "") for text in queries.values())

@@ -86,6 +86,8 @@ def test_every_statement_is_one_that_sqlite_understands(
         ("pending_of_queue", f"SEARCH w {COVERED}"),
         ("pending_of_partitions", f"SEARCH w USING COVERING {IN_PARTITION}"),
         ("partition_keys", f"SEARCH w USING COVERING {BY_PARTITION}queue_partition_key>?)"),
+        ("partition_firsts", f"SEARCH w USING {IN_PARTITION}"),
+        ("partition_firsts", "SEARCH first USING INTEGER PRIMARY KEY (rowid=?)"),
         ("partition_candidates", f"SEARCH w USING {IN_PARTITION}"),
         ("chosen_candidates", "SEARCH w USING INTEGER PRIMARY KEY (rowid=?)"),
         ("claims_of_queue", f"SEARCH l {LOGGED}"),

@@ -1,9 +1,10 @@
 """The options of one call, and what they mean."""
 
-from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from perdure.api.options import checked_choice, checked_text, refuse_unknown
 from perdure.api.placement import HERE, Placement, PlacementOptions, placement_of
@@ -64,8 +65,7 @@ class StartOptions(EnqueueOptions, total=False):
     engine: "Engine"
 
 
-@dataclass(frozen=True, slots=True)
-class CallOptions:
+class CallOptions(msgspec.Struct, frozen=True):
     """The options of one call, checked as far as they can be by themselves."""
 
     workflow_id: WorkflowId | None = None

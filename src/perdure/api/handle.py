@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Generator
-from dataclasses import dataclass
-from typing import Any, Generic, NoReturn, TypeVar, overload
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, overload
 
 from perdure.api.events import GetEventCall, GetEventsCall
 from perdure.api.messaging import Message, SendCall
@@ -35,8 +34,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Target(Generic[R]):
+class Target(NamedTuple, Generic[R]):
     """A workflow somebody refers to: its id, how its result is read, whether its row must exist."""
 
     kernel: Kernel

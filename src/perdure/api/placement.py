@@ -1,9 +1,10 @@
 """Where a call puts a workflow: in which queue, and how it stands there."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, TypedDict
+
+import msgspec
 
 from perdure.api.options import checked_choice, checked_text
 from perdure.api.queue import Queue, queue_name
@@ -47,8 +48,7 @@ class PlacementOptions(TypedDict, total=False):
     allow_unknown_version: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(msgspec.Struct, frozen=True):
     """A queue and how a workflow stands in it, checked as far as a call can be by itself.
 
     Without a queue it begins where it is called.

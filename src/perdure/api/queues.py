@@ -2,8 +2,10 @@
 
 import builtins
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import Unpack
+
+import msgspec
+from msgspec.structs import replace
 
 from perdure.api.options import refuse_unknown
 from perdure.api.queue import Queue, QueueChanges, options_of
@@ -19,8 +21,7 @@ def _tell_nobody() -> None:
     """A process that serves no queue: those that do see a change at their next heartbeat."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(msgspec.Struct, frozen=True):
     """Who looks at queues and changes them: an application in some version, or a client in none."""
 
     application: str

@@ -5,8 +5,9 @@ import contextvars
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
+
+import msgspec
 
 from perdure.api.options import refuse_unknown
 from perdure.engine.context import PLACE, StepScope
@@ -56,8 +57,7 @@ class StepOptions(TypedDict, total=False):
 _DEFAULT_BACKOFF = Backoff(first_s=1.0, rate=2.0, cap_s=3600.0)
 
 
-@dataclass(frozen=True, slots=True)
-class StepPolicy:
+class StepPolicy(msgspec.Struct, frozen=True):
     """A step's options, checked."""
 
     max_attempts: int = 1

@@ -31,6 +31,9 @@ STARVED_PAUSE_S = 0.05
 """When a process that is busy with all it can run looks again: a run that begins to wait makes room
 without saying so."""
 
+CHANGE_PAUSE_S = 0.1
+"""How long a full queue is left alone after a commit that may have made room in it."""
+
 COLLISION_S = 0.002
 LONGEST_COLLISION_S = 0.1
 
@@ -48,12 +51,14 @@ class Mark:
 
     `has_backlog`: the last look left something behind, or may have. `is_blocked`: it was full, and
     a heartbeat that sees its backlog tells nothing new until `frees_at_ms`, if that is known.
-    `is_wanted`: another process waits for room.
+    `is_hurried`: it is looked into soon in spite of that. `is_wanted`: another process waits for
+    room.
     """
 
     has_backlog: bool = True
     is_blocked: bool = False
     frees_at_ms: int | None = None
+    is_hurried: bool = False
     is_wanted: bool = False
     after_key: str = ""
     collisions: int = 0
@@ -65,7 +70,7 @@ class Mark:
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
-        self.is_blocked = False
+        self.is_blocked = self.is_hurried = False
         self.frees_at_ms = None
 
     def may_have_room(self, now_ms: int) -> bool:
@@ -112,6 +117,8 @@ class Dispatcher(Loop):
 
     def work_in(self, name: str) -> None:
         """Work arrived in the queue."""
+        if name in self._hot:
+            return
         row = self._queues.known(name)
         if not self._queues.is_known(name):
             self._queues.distrust()
@@ -120,6 +127,18 @@ class Dispatcher(Loop):
         # What arrives in a full queue makes no room, but it may be of a partition that has some.
         if not mark.is_blocked or (row is not None and row.settings.partitioned):
             self.look_in(name)
+
+    def change_in(self, name: str) -> None:
+        """Somebody committed something, and there is work in the queue: maybe there is room too.
+
+        Many commits make none, so that a full queue is looked into now and then only.
+        """
+        mark = self._mark(name)
+        if not mark.is_blocked:
+            self.work_in(name)
+        elif not mark.is_hurried and mark.frees_at_ms is None:
+            self._later(name, mark, CHANGE_PAUSE_S)
+            mark.is_blocked = mark.is_hurried = True
 
     def look_everywhere(self) -> None:
         """Something may have happened in any queue."""
@@ -163,7 +182,8 @@ class Dispatcher(Loop):
     async def turn(self) -> float | None:
         """Look once into the queues that are due, as far as this process has room."""
         if self._queues.is_stale:
-            self.look_in(*await self._queues.refresh())
+            await self._queues.refresh()
+        self.look_in(*self._queues.news())
         room = self._room() if self._claimer.can_run else 0
         if room == 0:
             return STARVED_PAUSE_S if self._claimer.can_run and self._hot else None
@@ -172,7 +192,8 @@ class Dispatcher(Loop):
             await self._look_open([pair for pair in rows if not _is_shared(pair[1])], room)
             await self._look_shared([pair for pair in rows if _is_shared(pair[1])], room)
         except Exception:
-            self.look_in(*[name for name, _ in rows])
+            # Without waking: what failed is tried again after the loop's pause.
+            self._hot.update(dict.fromkeys(name for name, _ in rows))
             raise
         return 0 if self._hot else None
 

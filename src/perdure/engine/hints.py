@@ -36,6 +36,9 @@ class HintKind(StrEnum):
     WANTED = "?"
     """Somebody waits for such a place."""
 
+    SEEN = "~"
+    """Never sent: the store saw work in a queue after somebody's commit, whatever that did."""
+
     ALL = "*"
     """Queues were changed, or many things happened: look everywhere."""
 
@@ -87,8 +90,8 @@ class Hints(Loop):
         if text == EVERYTHING:
             return Hint(HintKind.ALL)
         if text.startswith(HintKind.WORK):
-            # Seen by the store itself: there is no sender.
-            return Hint(HintKind.WORK, text[1:])
+            # There is no sender.
+            return Hint(HintKind.SEEN, text[1:])
         if sender == self._sender or kind not in _KINDS:
             return None
         return Hint(HintKind(kind), queue)

@@ -26,7 +26,7 @@ from perdure.logic.numbering import Numbering
 from perdure.model.answer import WRITTEN, Answer, AnswerKind
 from perdure.model.ids import StepId, WorkflowId
 from perdure.model.status import WorkflowState
-from perdure.model.workflow import Checkpoint, Fence, StepRow, Together
+from perdure.model.workflow import Checkpoint, Fence, Outcome, StepRow, Together
 from perdure.ports.store import Store
 
 T_co = TypeVar("T_co", covariant=True)
@@ -183,11 +183,14 @@ class Journal:
         await self.stop_lost([run])
         raise run.signal or RunLost(run.workflow_id)
 
-    async def stop_lost(self, runs: Sequence[Run]) -> None:
-        """Find out why these runs' rows are not ours any more, and end the executions by it."""
+    async def stop_lost(self, runs: Sequence[Run]) -> Sequence[Outcome]:
+        """Find out why these runs' rows are not ours any more, and end the executions by it.
+
+        Returns the outcomes of those that have one by now.
+        """
         ids = [run.workflow_id for run in runs if run.signal is None]
         if not ids:
-            return
+            return ()
         settled = await self._retry(lambda: self._store.settled(ids), "asking why runs were lost")
         cancelled = {
             outcome.workflow_id
@@ -197,6 +200,7 @@ class Journal:
         for run in runs:
             kind = WorkflowCancelled if run.workflow_id in cancelled else RunLost
             run.stop(kind(run.workflow_id))
+        return settled.outcomes
 
 
 _STANDS = (AnswerKind.WRITTEN, AnswerKind.MINE)

@@ -373,6 +373,8 @@ class Kernel:
             return
         if hint.kind is HintKind.WORK:
             self._dispatcher.work_in(hint.queue)
+        elif hint.kind is HintKind.SEEN:
+            self._dispatcher.change_in(hint.queue)
         elif hint.kind is HintKind.ROOM:
             self._dispatcher.look_in(hint.queue)
         elif hint.kind is HintKind.WANTED:

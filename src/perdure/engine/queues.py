@@ -52,9 +52,10 @@ class RegisteredQueues:
         self._listen = None if listen is None else frozenset(listen)
         self._rows: dict[str, QueueRow] = {}
         self._served: tuple[str, ...] = INTERNAL_QUEUES
+        self._news: dict[str, None] = {}
         self._digest = ""
-        self._is_stale = True
-        self._is_settled = False
+        self._changes = 1
+        self._read = 0
         self._reading = asyncio.Lock()
 
     @property
@@ -65,7 +66,7 @@ class RegisteredQueues:
     @property
     def is_stale(self) -> bool:
         """Whether the database is known to say something else by now."""
-        return self._is_stale
+        return self._read < self._changes
 
     def known(self, name: str) -> QueueRow | None:
         """The queue of that name as it was last read."""
@@ -76,35 +77,34 @@ class RegisteredQueues:
         return name in self._rows or name in INTERNAL_QUEUES
 
     def see(self, digest: str) -> None:
-        """Compare with what a heartbeat saw.
-
-        What was read and what a heartbeat sees are of two moments, between which a queue may change
-        and change back: a change that was read is read once more.
-        """
-        if digest != self._digest or not self._is_settled:
+        """Compare with what a heartbeat saw."""
+        if digest != self._digest:
             self._digest = digest
-            self._is_stale = True
+            self.distrust()
 
     def distrust(self) -> None:
         """Somebody changed a queue."""
-        self._is_stale = True
+        self._changes += 1
 
-    async def refresh(self) -> list[str]:
-        """Read every queue; returns the queues served now that were not, or were otherwise."""
+    def news(self) -> list[str]:
+        """The queues that are served since the last call and were not, or were otherwise."""
+        news, self._news = self._news, {}
+        return [name for name in news if name in self._served]
+
+    async def refresh(self) -> None:
+        """Read every queue, whoever else is about to."""
         async with self._reading:
-            # Before the read: what changes during it is read again.
-            self._is_stale = False
+            # What changes during the read is read again.
+            changes = self._changes
             rows = await self._retry(self._store.queues, "reading the queues")
+            self._read = changes
             before, was_served = self._rows, frozenset(self._served)
             self._rows = {row.name: row for row in rows}
-            self._is_settled = self._rows == before
-            served = [row.name for row in rows if self._is_served(row)]
-            self._served = (*INTERNAL_QUEUES, *served)
-        return [
-            name
-            for name in served
-            if name not in was_served or before[name].settings != self._rows[name].settings
-        ]
+            served = [row for row in rows if self._is_served(row)]
+            self._served = (*INTERNAL_QUEUES, *(row.name for row in served))
+            for row in served:
+                if row.name not in was_served or before[row.name].settings != row.settings:
+                    self._news[row.name] = None
 
     async def require(self, name: str) -> QueueRow:
         """The queue of that name; the database is asked once before `UnknownQueue` is raised."""

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from perdure.errors import NotRegistered, RegistrationError
 from perdure.model.workflow import WorkflowKey
 from perdure.serialization import (
@@ -88,8 +90,7 @@ class Decorated:
 DECORATED = Decorated()
 
 
-@dataclass(frozen=True, slots=True)
-class WorkflowCodecs:
+class WorkflowCodecs(msgspec.Struct, frozen=True):
     """How one workflow's arguments and result are stored."""
 
     arguments: ArgumentsCodec

@@ -319,8 +319,18 @@ class Runner:
                     )
                 )
             )
-        elif answer.kind is AnswerKind.LOST or answer.standing is not None:
+        elif answer.standing is not None:
+            # Another process was faster, in cancelling it or in finishing it.
+            was_cancelled = answer.standing.state is WorkflowState.CANCELLED
+            run.stop((WorkflowCancelled if was_cancelled else RunLost)(run.workflow_id))
+            self.hear(answer.standing)
+        elif answer.kind is AnswerKind.LOST:
             run.stop(RunLost(run.workflow_id))
+
+    def hear(self, outcome: Outcome) -> None:
+        """A run of this process has its outcome from elsewhere: whoever waits need not wait for the
+        end of its execution here."""
+        self._waiter.resolve(Settlement(outcome))
 
     def interrupt_waiting(self) -> None:
         """End the runs that only wait: a shutdown need not wait with them."""

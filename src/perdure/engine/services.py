@@ -117,7 +117,7 @@ class Loop:
                 failures = 0
             except Exception:
                 failures += 1
-                pause = min(0.5 * 2**failures, 15.0)
+                pause = min(0.5 * 2 ** min(failures, 5), 15.0)
                 log.exception("%s failed; it tries again in %.1f s", self._name, pause)
             await self._pause(pause)
 

@@ -107,7 +107,9 @@ class OwnershipPoll(Loop):
             fences = [Fence(run.workflow_id, run.owner) for run in runs.values()]
             lost = await self._retry(lambda: self._store.lost(fences), "asking for lost runs")
             gone = [runs[workflow_id] for workflow_id in lost]
-            await self._journal.stop_lost([run for run in gone if run.task is not None])
+            stopped = [run for run in gone if run.task is not None]
+            for outcome in await self._journal.stop_lost(stopped):
+                self._runner.hear(outcome)
         return OWNERSHIP_POLL_S
 
 

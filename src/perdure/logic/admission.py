@@ -5,21 +5,20 @@ commits: only claims use limits up, and no other claim of this queue is under wa
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from perdure.model.queue import PartitionHead, QueueLimits, Usage
 
 
-@dataclass(frozen=True, slots=True)
-class Room:
+class Room(msgspec.Struct, frozen=True):
     """How many may be taken; `frees_at_ms` says when time brings more room, where it does."""
 
     count: int
     frees_at_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionRooms:
+class PartitionRooms(msgspec.Struct, frozen=True):
     """How many to look for in each partition, and how many to take of them altogether.
 
     A partition without room is left out; the room of the whole says when the first of them whose

@@ -6,9 +6,10 @@ merely full.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from shlex import quote
+
+import msgspec
 
 from perdure.logic.candidates import able, known, of_version, serving
 from perdure.logic.phrases import plural, when
@@ -52,8 +53,7 @@ class Cause(StrEnum):
     ABOUT_TO_START = "about_to_start"
 
 
-@dataclass(frozen=True, slots=True)
-class Explanation:
+class Explanation(msgspec.Struct, frozen=True):
     """Why a workflow does not run (or that it does), as a sentence for a person in `text`.
 
     `until_ms` is when time alone changes it, if it does. `holders` are the executors it is about,

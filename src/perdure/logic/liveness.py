@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, field
 
+import msgspec
+
 from perdure.model.ids import BootId
 from perdure.model.lease import Beat, LeaseSeen, LockState
 
 
-@dataclass(frozen=True, slots=True)
-class Rhythm:
+class Rhythm(msgspec.Struct, frozen=True):
     """The period of heartbeats and of leases, in seconds."""
 
     heartbeat_s: float

@@ -1,7 +1,8 @@
 """Which declarations of a queue make sense, and who may change a registered one."""
 
-from dataclasses import replace
 from enum import Enum
+
+from msgspec.structs import replace
 
 from perdure.errors import ConfigurationError, QueueOwnedByAnother
 from perdure.model.queue import QueueLimits, QueueRow, QueueSettings, Rate

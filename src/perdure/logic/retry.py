@@ -1,11 +1,11 @@
 """Back-off: of a step between its attempts, of the engine between its tries."""
 
 import math
-from dataclasses import dataclass
+
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Backoff:
+class Backoff(msgspec.Struct, frozen=True):
     """Exponential back-off: `first_s`, multiplied by `rate` after each failure, at most `cap_s`."""
 
     first_s: float

@@ -4,7 +4,7 @@ The shared schema has one recorded version, which other programs raise too. Our 
 versions of their own, so that a later release can change them.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from perdure.errors import SchemaError, SchemaMissing, SchemaTooOld
 from perdure.model.wire import SCHEMA_VERSION
@@ -40,8 +40,7 @@ _MIGRATE = "run `perdure migrate`, or start an Engine with a role that may creat
 _DBOS = "launch an application on dbos 3.4.0 once against this database, which migrates it"
 
 
-@dataclass(frozen=True, slots=True)
-class FoundSchema:
+class FoundSchema(msgspec.Struct, frozen=True):
     """A system schema as the catalogue shows it. `where` names it in messages."""
 
     where: str
@@ -56,8 +55,7 @@ class FoundSchema:
         return max(self.versions, default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaSteps:
+class SchemaSteps(msgspec.Struct, frozen=True):
     """What brings a database up to date, in this order. False when nothing does.
 
     `create`: the shared schema from nothing, at our version. `converge` and `own`: the versions of

@@ -1,8 +1,9 @@
 """What a hot write says about each of its rows."""
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, Generic, TypeVar
+
+import msgspec
 
 S_co = TypeVar("S_co", covariant=True)
 
@@ -29,8 +30,7 @@ class AnswerKind(Enum):
     """The run is no longer PENDING under this owner token. Nothing was written, nothing may be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer(Generic[S_co]):
+class Answer(msgspec.Struct, Generic[S_co], frozen=True):
     """One row's answer; `standing` is the record found in its place, where there is one."""
 
     kind: AnswerKind

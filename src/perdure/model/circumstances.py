@@ -1,6 +1,6 @@
 """All that decides when a workflow runs."""
 
-from dataclasses import dataclass
+import msgspec
 
 from perdure.model.lease import ProcessSeen
 from perdure.model.queue import QueueRow, Usage
@@ -10,8 +10,7 @@ Share = tuple[str, int]
 """An executor and how many it has."""
 
 
-@dataclass(frozen=True, slots=True)
-class Circumstances:
+class Circumstances(msgspec.Struct, frozen=True):
     """A workflow's row and what stands around it, at the instant `now_ms`.
 
     `queue` is the registered queue it is in, if there is one. `running` and `usage` are those of

@@ -1,7 +1,8 @@
 """The lease of a process start, and what a heartbeat brings back."""
 
-from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
 
 from perdure.model.ids import BootId, ExecutorId
 
@@ -19,8 +20,7 @@ class LockState(Enum):
     """Not recorded, or recorded before the server restarted: only the lease's time counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Serves:
+class Serves(msgspec.Struct, frozen=True):
     """What a process can run: of which version, from which queues (None: from all), and which
     functions, by their keys as texts."""
 
@@ -29,8 +29,7 @@ class Serves:
     functions: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class NewLease:
+class NewLease(msgspec.Struct, frozen=True):
     """What a process writes before the first row it owns."""
 
     boot_id: BootId
@@ -39,8 +38,7 @@ class NewLease:
     serves: Serves
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessSeen:
+class ProcessSeen(msgspec.Struct, frozen=True):
     """A process whose lease stands, was not taken and has not run out.
 
     `serves` is None where the lease does not say.
@@ -50,8 +48,7 @@ class ProcessSeen:
     serves: Serves | None
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseSeen:
+class LeaseSeen(msgspec.Struct, frozen=True):
     """Another boot's lease that looks suspicious: overdue, or its lock is free, or it is gone.
 
     `renewals` counts its renewals: the same number seen twice means none happened between.
@@ -67,8 +64,7 @@ class LeaseSeen:
     orphaned: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
+class Beat(msgspec.Struct, frozen=True):
     """The answer of one heartbeat statement.
 
     `held` False: somebody took this boot's lease, or it is gone; the boot id is dead.
@@ -86,8 +82,7 @@ class Beat:
     queues: str
 
 
-@dataclass(frozen=True, slots=True)
-class Takeover:
+class Takeover(msgspec.Struct, frozen=True):
     """What one bounded batch of taking over a dead boot did.
 
     `refused`: the boot renewed after it was judged, or another process is taking it over.

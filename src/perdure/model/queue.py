@@ -4,21 +4,19 @@ A limit that is None does not bind. Instants are milliseconds since the Unix epo
 clock, durations are seconds as in the shared table.
 """
 
-from dataclasses import dataclass
+import msgspec
 
 from perdure.model.ids import WorkflowId
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Rate(msgspec.Struct, frozen=True):
     """At most `limit` claims in any window of `period_s` seconds."""
 
     limit: int
     period_s: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueLimits:
+class QueueLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that bounds how many workflows of a queue run.
 
     `worker` counts in one process, `concurrency` and `rate` in the whole fleet; those of a
@@ -49,8 +47,7 @@ class QueueLimits:
         return any(limit is not None for limit in shared)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueSettings:
+class QueueSettings(msgspec.Struct, frozen=True, kw_only=True):
     """A queue as it is declared.
 
     On a `partitioned` queue every workflow has a partition key. `priority_enabled` says whether
@@ -66,8 +63,7 @@ class QueueSettings:
     max_polling_interval_s: float = 120.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueRow:
+class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     """A registered queue. `paused_at_ms` is None unless it is paused."""
 
     settings: QueueSettings
@@ -87,8 +83,7 @@ class QueueRow:
         return self.paused_at_ms is not None
 
 
-@dataclass(frozen=True, slots=True)
-class QueueDepth:
+class QueueDepth(msgspec.Struct, frozen=True):
     """What is in a queue now, of this application and of none.
 
     `oldest_at_ms` is when the oldest ENQUEUED workflow was enqueued; `completed` counts what ended
@@ -107,8 +102,7 @@ COMPLETED_WINDOW_MS = 60_000
 """Over which time completions are counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """How much of a limit is used: by PENDING workflows, and by the claims in a rate's window.
 
     `frees_at_ms` is when the window has room for one more claim if it has none now.
@@ -119,16 +113,14 @@ class Usage:
     frees_at_ms: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionHead:
+class PartitionHead(msgspec.Struct, frozen=True):
     """A partition with waiting work and what its limits are used by."""
 
     key: str
     usage: Usage
 
 
-@dataclass(frozen=True, slots=True)
-class Claimable:
+class Claimable(msgspec.Struct, frozen=True):
     """How many workflows to claim: of a queue, or of one partition of it."""
 
     queue_name: str
@@ -136,8 +128,7 @@ class Claimable:
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(msgspec.Struct, frozen=True):
     """What this process runs of a queue, in all and for each partition key, and where it goes on.
 
     `after_key` is the last partition key the claim before looked at, so that no partition waits
@@ -150,8 +141,7 @@ class Load:
     after_key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueTurn:
+class QueueTurn(msgspec.Struct, frozen=True):
     """What a claim found in one queue of limits the fleet shares.
 
     `contended`: another process was claiming from it, so nothing was looked at. `is_full`: a limit
@@ -169,8 +159,7 @@ class QueueTurn:
     after_key: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Swept:
+class Swept(msgspec.Struct, frozen=True):
     """What one bounded sweep did.
 
     `moved` DELAYED workflows became ENQUEUED, in the queues named in `ready`; `expired` workflows,

@@ -5,8 +5,9 @@ as it stands, and building one costs a fraction of a dataclass. Payload fields h
 All instants are integer milliseconds since the Unix epoch on the database's clock.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+import msgspec
 
 from perdure.model.ids import ExecutorId, OwnerToken, StepId, WorkflowId
 from perdure.model.queue import Load, QueueTurn
@@ -128,8 +129,7 @@ class Start(NamedTuple):
     caller: Checkpoint | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StandingWorkflow:
+class StandingWorkflow(msgspec.Struct, frozen=True):
     """The row found under an id that a start wanted: enough to join it or to refuse."""
 
     workflow_id: WorkflowId
@@ -161,8 +161,7 @@ class QueueShare(NamedTuple):
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class Claimant:
+class Claimant(msgspec.Struct, frozen=True):
     """Who claims, and what it can run.
 
     `keys` are the functions the process registered; rows of other functions are left alone. `token`
@@ -176,8 +175,7 @@ class Claimant:
     token: OwnerToken
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimRequest:
+class ClaimRequest(msgspec.Struct, frozen=True):
     """What one process can start now from queues without limits that the fleet shares.
 
     A queue is named once.
@@ -187,8 +185,7 @@ class ClaimRequest:
     shares: tuple[QueueShare, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SharedRequest:
+class SharedRequest(msgspec.Struct, frozen=True):
     """What one process can start now from queues with limits that the fleet shares.
 
     At most `limit` of each queue and of all together; a queue is named once.
@@ -199,8 +196,7 @@ class SharedRequest:
     limit: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimedRun:
+class ClaimedRun(msgspec.Struct, frozen=True):
     """One claimed row with all that running it needs.
 
     `deadline_left_ms` is measured by the database at the claim, so no clocks are compared.
@@ -221,16 +217,14 @@ class ClaimedRun:
     created_at_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class SharedClaim:
+class SharedClaim(msgspec.Struct, frozen=True):
     """What was claimed, and what was found in each queue, in the order of the request."""
 
     runs: tuple[ClaimedRun, ...]
     turns: tuple[QueueTurn, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WorkflowRow:
+class WorkflowRow(msgspec.Struct, frozen=True):
     """A workflow as a reader sees it: every column of the listing, payloads if asked.
 
     NULL and '' texts are alike None; payloads prefer the payload tables over the legacy columns.
@@ -270,8 +264,7 @@ class WorkflowRow:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StepRow:
+class StepRow(msgspec.Struct, frozen=True):
     """One recorded step."""
 
     workflow_id: WorkflowId
@@ -285,8 +278,7 @@ class StepRow:
     serialization: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class WorkflowFilter:
+class WorkflowFilter(msgspec.Struct, frozen=True):
     """Which workflows a listing wants. Empty tuples mean no restriction on that field.
 
     Only this application's and unclaimed rows are listed unless `ids` are given. Rows come in

@@ -1,10 +1,9 @@
 """What a store can do, so that nobody asks which store it is."""
 
-from dataclasses import dataclass
+import msgspec
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
+class Capabilities(msgspec.Struct, frozen=True):
     """Facts about a store that change what the engine does, never how it is right."""
 
     listen: bool

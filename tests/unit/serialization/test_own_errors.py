@@ -11,6 +11,9 @@ from tests.support.serialized import PORTABLE, make
 
 SAMPLES: list[Exception] = [
     errors.VersionOwnedByAnother("v1", "other"),
+    errors.QueueOwnedByAnother("q", "other"),
+    errors.UnknownQueue("q", ["other"]),
+    errors.UnknownVersion("v2", "app"),
     errors.InvalidArgument("priority must be positive"),
     errors.UnserializableValue("result", "$.x", "it contains itself"),
     errors.ValueTooLarge("result", 11, 10),

@@ -9,6 +9,17 @@ import typer
 
 from perdure.cli.options import Json
 
+Workers = Annotated[
+    int,
+    typer.Option(
+        "--workers",
+        "-w",
+        metavar="N",
+        min=1,
+        help="How many processes share the files, this one among them.",
+    ),
+]
+
 
 def demo(
     folder: Annotated[
@@ -29,16 +40,7 @@ def demo(
             help="The database of the run; by default a SQLite file in the archive's folder.",
         ),
     ] = None,
-    workers: Annotated[
-        int,
-        typer.Option(
-            "--workers",
-            "-w",
-            metavar="N",
-            min=1,
-            help="How many processes share the files, this one among them.",
-        ),
-    ] = 1,
+    workers: Workers = 1,
     again: Annotated[
         bool, typer.Option("--again", help="Make the archive anew although it is complete.")
     ] = False,

@@ -77,11 +77,12 @@ def _processes(result: Result) -> str:
     """Who settled how many files, this start's processes one by one."""
     census = result.census
     shares = [(_title(post), census.of(post)) for post in result.posts]
-    others = census.total - sum(files for _, files in shares)
-    if others or not shares:
-        ids = [each for each in census.files if not any(post.is_of(each) for post in result.posts)]
-        shares.append((plural(len(ids), "other process", "other processes"), others))
-    return ", ".join(f"{title} {plural(files, 'file')}" for title, files in shares)
+    ids = [each for each in census.files if not any(post.is_of(each) for post in result.posts)]
+    if ids:
+        kind = "process" if result.was_complete else "other process"
+        files = sum(census.files[each] for each in ids)
+        shares.append((plural(len(ids), kind, f"{kind}es"), files))
+    return ", ".join(f"{title} {plural(files, 'file')}" for title, files in shares) or "none"
 
 
 def _title(post: Post) -> str:

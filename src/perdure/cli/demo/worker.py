@@ -36,7 +36,10 @@ class Word(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def main() -> None:
     """Serve the post that the first line of the standard input names."""
-    post = msgspec.json.decode(sys.stdin.buffer.readline(), type=Post)
+    line = sys.stdin.buffer.readline()
+    if not line.endswith(b"\n"):
+        return  # the program that started it is gone already
+    post = msgspec.json.decode(line, type=Post)
     os.set_blocking(sys.stdout.fileno(), False)
     logging.getLogger("perdure").addHandler(_NoteHandler(logging.WARNING))
     try:

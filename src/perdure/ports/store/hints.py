@@ -25,7 +25,8 @@ class HintStore(Protocol):
         """Tell every process of this application on this database, this one included.
 
         A hint that is too long to be sent is replaced by `EVERYTHING`. Where the store cannot reach
-        others (`Capabilities.listen` false) nothing happens.
+        others nothing happens: in memory there are none, and the processes on one file see each
+        other's commits by themselves, as `"+"` and the name of a queue in which work waits.
         """
         ...
 

@@ -1,13 +1,13 @@
 """Opening and closing a store, and the schema it stands on."""
 
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from perdure.ports.capabilities import Capabilities
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaReport:
+class SchemaReport(msgspec.Struct, frozen=True):
     """What a migration found and did: versions as recorded before and after, statements run."""
 
     before: int | None

@@ -1,16 +1,16 @@
 """Reads for waiters, handles and operators."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from perdure.model.circumstances import Circumstances
 from perdure.model.ids import WorkflowId
 from perdure.model.workflow import Outcome, WorkflowFilter, WorkflowRow
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(msgspec.Struct, frozen=True):
     """Of the workflows asked about: the terminal ones with outcomes, and the ids with no row."""
 
     outcomes: tuple[Outcome, ...]

@@ -68,17 +68,25 @@ class Lane:
     async def transaction(
         self, isolation: Isolation = READ_COMMITTED
     ) -> AsyncGenerator[Transaction]:
-        """A transaction, rolled back if the block raises."""
+        """A transaction, rolled back if the block raises.
+
+        A connection of which nobody knows whether its transaction began or ended, because the call
+        was cancelled just then, is given up: what follows would be taken for a part of it.
+        """
         with TRANSLATING:
             async with self._turn:
                 connection = await self._ready()
                 self._watchdog.watch(connection)
+                begun = False
                 try:
                     async with connection.transaction(isolation=isolation):
+                        begun = True
                         yield Transaction(connection, self._watchdog)
                         self._watchdog.watch(connection)
-                except asyncpg.ReadOnlySQLTransactionError:
-                    connection.terminate()
+                except BaseException as error:
+                    read_only = isinstance(error, asyncpg.ReadOnlySQLTransactionError)
+                    if read_only or not begun or _is_left_open(connection):
+                        connection.terminate()
                     raise
                 finally:
                     self._watchdog.rest()
@@ -149,6 +157,11 @@ class Pool:
                 yield lane
             finally:
                 self._free.append(lane)
+
+
+def _is_left_open(connection: Connection) -> bool:
+    """Whether a transaction that is over for us may not be so for the server."""
+    return not connection.is_closed() and connection.is_in_transaction()
 
 
 async def close_quietly(connection: Connection) -> None:

@@ -41,9 +41,12 @@ class Queues(Concern):
         """See `perdure.ports.store.QueueStore.pause_queue`."""
         async with self._database.transaction() as transaction:
             registry = _Registry(self._access, transaction)
-            if await registry.own(name) is None:
+            standing = await registry.own(name)
+            if standing is None:
                 return None
-            await registry.fetch("pause_queue", name, paused, self._database.offset_ms)
+            if standing.is_paused != paused:
+                await registry.fetch("pause_queue", name, paused, self._database.offset_ms)
+                await registry.fetch("touch_queue", name, self._database.offset_ms)
             return await registry.read(name)
 
     async def delete_queue(self, name: str) -> bool:

@@ -39,6 +39,7 @@ PATIENCE_S = 600.0
 
 _COLLISIONS = (
     asyncpg.DeadlockDetectedError,
+    asyncpg.DuplicateColumnError,
     asyncpg.DuplicateFunctionError,
     asyncpg.DuplicateObjectError,
     asyncpg.DuplicateSchemaError,

@@ -7,8 +7,10 @@ this one is over no other uses a limit up.
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
 
 from perdure.logic.admission import Room, room_of_queue, rooms_of_partitions
 from perdure.model.queue import Load, PartitionHead, QueueRow, QueueTurn, Usage
@@ -56,8 +58,7 @@ class SharedClaims(Concern):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Offer:
+class _Offer(msgspec.Struct, frozen=True):
     """What the limits of a queue leave to a claim.
 
     `shares` says how many to look for in which partition (None: in the whole queue), `most` how

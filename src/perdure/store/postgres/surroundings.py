@@ -1,7 +1,8 @@
 """What stands around one workflow and decides when it runs."""
 
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from perdure.model.circumstances import Circumstances, Share
 from perdure.model.ids import WorkflowId

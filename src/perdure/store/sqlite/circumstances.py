@@ -1,8 +1,9 @@
 """All that decides when a workflow runs."""
 
-from dataclasses import replace
 from sqlite3 import Row
 from typing import Any
+
+from msgspec.structs import replace
 
 from perdure.model.circumstances import Circumstances, Share
 from perdure.model.ids import WorkflowId

@@ -1,4 +1,4 @@
-"""Hints to other processes, which a file needs not."""
+"""Hints to other processes: those on a file see its commits, and need none."""
 
 from collections.abc import Sequence
 

@@ -1,6 +1,6 @@
 """Opening and closing the store, and the schema it stands on."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from perdure.ports.capabilities import Capabilities
 from perdure.ports.store.lifecycle import SchemaReport

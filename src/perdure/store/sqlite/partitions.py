@@ -52,18 +52,18 @@ def choose(taking: Taking, queue_name: str, rooms: Mapping[str, int], total: int
     """
     if not rooms or total <= 0:
         return []
-    page = -(-total // len(rooms))
+    firsts = taking.first_of_each(queue_name, rooms)
+    page = -(-total // max(len(firsts), 1))
 
-    def ranked(key: str, room: int) -> Iterator[tuple[int, int, int, str, int]]:
-        rank = 0
-        while rank < room:
-            limit = min(page, room - rank)
-            found = taking.page_of(queue_name, key, limit, rank)
+    def ranked(first: Row) -> Iterator[tuple[int, int, int, str, int]]:
+        room = min(rooms[first["key"]], total)
+        found, rank = [first], 0
+        while found:
             for row in found:
                 yield row["priority"], rank, row["created_at"], row["workflow_uuid"], row["place"]
                 rank += 1
-            if len(found) < limit:
-                return
+            limit = min(page, room - rank)
+            found = taking.page_of(queue_name, first["key"], limit, rank) if limit > 0 else []
 
-    merged = heapq.merge(*(ranked(key, min(room, total)) for key, room in rooms.items()))
+    merged = heapq.merge(*map(ranked, firsts))
     return taking.in_places(place for *_, place in islice(merged, total))

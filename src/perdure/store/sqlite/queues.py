@@ -51,10 +51,13 @@ class Queues(Concern):
         """See `perdure.ports.store.QueueStore.pause_queue`."""
 
         def work(transaction: Transaction) -> QueueRow | None:
-            if self._registered(transaction, name) is None:
+            standing = self._registered(transaction, name)
+            if standing is None:
                 return None
-            since_ms = transaction.now_ms if paused else None
-            transaction.change(self._queries["pause_queue"], (name, since_ms))
+            if standing.is_paused != paused:
+                since_ms = transaction.now_ms if paused else None
+                transaction.change(self._queries["pause_queue"], (name, since_ms))
+                transaction.change(self._queries["touch_queue"], (name, transaction.now_ms))
             return self._stored(transaction, name)
 
         return await self._database.write(work)

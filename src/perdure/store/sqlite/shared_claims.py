@@ -6,8 +6,9 @@ claim, so no queue is ever found contended.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from sqlite3 import Row
+
+from msgspec.structs import replace
 
 from perdure.logic.admission import Room, room_of_queue, rooms_of_partitions
 from perdure.model.queue import Load, PartitionHead, QueueRow, QueueTurn, Rate

@@ -41,8 +41,13 @@ class Taking:
         asked = {**self._claimable, "queue": queue_name, "limit": limit}
         return self._transaction.rows(self._queries["claim_candidates"], asked)
 
+    def first_of_each(self, queue_name: str, partition_keys: Iterable[str]) -> list[Row]:
+        """Where the first claimable row of each of these partitions is."""
+        asked = {**self._claimable, "queue": queue_name, "partitions": packed(partition_keys)}
+        return self._transaction.rows(self._queries["partition_firsts"], asked)
+
     def page_of(self, queue_name: str, partition_key: str, limit: int, offset: int) -> list[Row]:
-        """Where some of the first claimable rows of a partition are, in the same order."""
+        """Where the next claimable rows of a partition are, in the order of claims."""
         asked = {
             **self._claimable,
             "queue": queue_name,

@@ -48,7 +48,7 @@ RETURNING name;
 -- The same for one that stands. It becomes the application's if it was nobody's.
 UPDATE {schema}.queues
 SET application_name = COALESCE(application_name, $2::text),
-    updated_at = {now_ms:3},
+    updated_at = GREATEST({now_ms:3}, updated_at + 1),
     ({limit_columns}) = (
         $4::integer, $5::integer, $6::integer, $7::double precision, $8::boolean, $9::boolean,
         $10::double precision, $11::integer, $12::integer, $13::integer, $14::double precision
@@ -75,6 +75,11 @@ INSERT INTO {own}.queue_settings AS s (queue_name, paused_at)
 SELECT $1::text, CASE WHEN $2::boolean THEN {now_ms:3} END
 ON CONFLICT (queue_name) DO UPDATE
 SET paused_at = CASE WHEN $2::boolean THEN COALESCE(s.paused_at, EXCLUDED.paused_at) END;
+
+-- name: touch_queue
+-- A time of change that the queue $1 never had: what is only in our own table changed, and may change
+-- back. $2 is the clock's offset.
+UPDATE {schema}.queues SET updated_at = GREATEST({now_ms:2}, updated_at + 1) WHERE name = $1;
 
 -- name: delete_queue
 -- Deletes the row of a queue of the application or of none.

@@ -1,15 +1,23 @@
 -- Claims from queues with limits that the fleet shares: under the lock of each queue's row, what uses
 -- the limits up is read by a statement that begins after it, and rows are taken by a third.
 
+-- fragment: has_work
+-- Whether anything waits in queue `q`: an empty one needs no lock, and is kept from nobody.
+EXISTS (
+    SELECT FROM {schema}.workflow_status w
+    WHERE w.queue_name = q.name AND w.status = 'ENQUEUED'
+)
+
 -- name: lock_queues
--- Locks the rows of the queues $2 of application $3, whose lock is the queue's own, as far as nobody
--- else has them; and the lease of boot $1, without which nothing is found. Until the transaction is
--- over the server waits no longer than $4 for the next statement: this process may stand still.
+-- Locks the rows of those of the queues $2 of application $3 in which work waits, whose lock is the
+-- queue's own, as far as nobody else has them; and the lease of boot $1, without which nothing is
+-- found. Until the transaction is over the server waits no longer than $4 for the next statement:
+-- this process may stand still.
 WITH {held_lease:1},
 locked AS MATERIALIZED (
     SELECT q.name
     FROM {schema}.queues q
-    WHERE q.name = ANY($2::text[]) AND {registered:3} AND EXISTS (SELECT FROM lease)
+    WHERE q.name = ANY($2::text[]) AND {registered:3} AND EXISTS (SELECT FROM lease) AND {has_work}
     ORDER BY q.name
     FOR NO KEY UPDATE SKIP LOCKED
 )
@@ -17,7 +25,7 @@ SELECT
     q.name, locked.name IS NOT NULL AS is_locked,
     set_config('idle_in_transaction_session_timeout', $4, true) AS idle_limit
 FROM lease
-LEFT JOIN {schema}.queues q ON q.name = ANY($2::text[]) AND {registered:3}
+LEFT JOIN {schema}.queues q ON q.name = ANY($2::text[]) AND {registered:3} AND {has_work}
 LEFT JOIN locked ON locked.name = q.name;
 
 -- fragment: period_ms
@@ -30,13 +38,12 @@ CASE WHEN q.{arg} IS NOT NULL THEN LEAST(ceil(q.{arg} * 1000), 1e15)::bigint END
 (array_agg(claim.started_at ORDER BY claim.started_at DESC))[q.{arg}] + rate.period_ms
 
 -- fragment: pending
--- PENDING workflows of queue `q`. The state is not given as such, for then walking all PENDING rows
--- looks cheap while there are few.
-{schema}.workflow_status w
-    JOIN (SELECT 'PENDING' AS state OFFSET 0) under_way ON w.status = under_way.state
-    WHERE w.queue_name = q.name
-        AND w.status IN ('ENQUEUED', 'PENDING')
-        AND {application_scope:2}
+-- A PENDING workflow of queue `q`. The state comes from the list `sought`, for if it were given as
+-- such, walking all PENDING rows would look cheap while there are few.
+w.queue_name = q.name
+    AND w.status = sought.state
+    AND w.status IN ('ENQUEUED', 'PENDING')
+    AND {application_scope:2}
 
 -- fragment: claimed_elsewhere
 -- Claims since then that another program made: their time is in the row, and no log has it. The pair
@@ -67,7 +74,11 @@ CROSS JOIN LATERAL (
         clock.ms - {period_ms:rate_limit_period_sec} AS since
 ) rate
 CROSS JOIN LATERAL (
-    SELECT count(*) AS pending FROM {pending} AND q.concurrency IS NOT NULL
+    SELECT count(*) AS pending
+    FROM (SELECT 'PENDING' AS state WHERE q.concurrency IS NOT NULL OFFSET 0) sought
+    CROSS JOIN LATERAL (
+        SELECT FROM {schema}.workflow_status w WHERE {pending} OFFSET 0
+    ) running
 ) used
 CROSS JOIN LATERAL (
     SELECT count(*) AS claims, {frees_at:rate_limit_max} AS frees_at
@@ -113,7 +124,12 @@ CROSS JOIN LATERAL (SELECT * FROM limited WHERE limited.name = visited.queue_nam
 CROSS JOIN LATERAL (SELECT q.since, q.period_ms) rate
 CROSS JOIN LATERAL (
     SELECT count(*) AS pending
-    FROM {pending} AND w.queue_partition_key = visited.key AND q.partition_concurrency IS NOT NULL
+    FROM (SELECT 'PENDING' AS state WHERE q.partition_concurrency IS NOT NULL OFFSET 0) sought
+    CROSS JOIN LATERAL (
+        SELECT FROM {schema}.workflow_status w
+        WHERE {pending} AND w.queue_partition_key = visited.key
+        OFFSET 0
+    ) running
 ) used
 CROSS JOIN LATERAL (
     SELECT count(*) AS claims, {frees_at:partition_rate_limit_max} AS frees_at

@@ -30,7 +30,7 @@ INSERT INTO queues (
 ON CONFLICT (name) DO UPDATE
 SET ({limit_columns}) = (?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13),
     application_name = COALESCE(application_name, excluded.application_name),
-    updated_at = excluded.updated_at;
+    updated_at = max(excluded.updated_at, updated_at + 1);
 
 -- name: adopt_queue
 -- Makes a queue that no application owns one of an application.
@@ -51,6 +51,11 @@ INSERT INTO perdure_queue_settings (queue_name, paused_at) VALUES (?1, ?2)
 ON CONFLICT (queue_name) DO UPDATE
 SET paused_at = CASE WHEN excluded.paused_at IS NOT NULL
     THEN COALESCE(paused_at, excluded.paused_at) END;
+
+-- name: touch_queue
+-- A time of change, ?2 or later, that a queue never had: what is only in our own table changed, and
+-- may change back.
+UPDATE queues SET updated_at = max(?2, updated_at + 1) WHERE name = ?1;
 
 -- name: delete_queue
 -- Forgets a queue.

@@ -100,8 +100,21 @@ WITH RECURSIVE found (key) AS (
 SELECT key FROM found
 WHERE key IS NOT NULL AND (:last IS NULL OR key <= :last);
 
+-- name: partition_firsts
+-- Where the first claimable row of each of the partitions with the keys :partitions is.
+SELECT
+    first.queue_partition_key AS key, first.rowid AS place,
+    first.priority, first.created_at, first.workflow_uuid
+FROM json_each(:partitions) p
+CROSS JOIN workflow_status first ON first.rowid = (
+    SELECT w.rowid FROM workflow_status w
+    WHERE w.queue_name = :queue AND w.queue_partition_key = p.value AND {claimable}
+    ORDER BY w.priority, w.created_at, w.workflow_uuid
+    LIMIT 1
+);
+
 -- name: partition_candidates
--- Where the next claimable rows of one partition are, in the order of claims.
+-- Where the claimable rows of one partition after the first :offset are.
 SELECT w.rowid AS place, w.priority, w.created_at, w.workflow_uuid
 FROM workflow_status w
 WHERE w.queue_name = :queue AND w.queue_partition_key = :partition AND {claimable}

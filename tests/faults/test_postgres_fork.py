@@ -1,0 +1,81 @@
+"""A process that forks and is killed is dead, whatever its child still has of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+
+import pytest
+
+from perdure.model.lease import LockState
+from tests.support import rows
+from tests.support.database import PostgresDatabase
+from tests.support.process import ChildProcess, alive
+from tests.support.store import Site, open_site
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="fork does not exist there")
+
+HOLDER = "tests.support.lease_holder"
+
+
+@pytest.fixture
+async def site(postgres_database: PostgresDatabase) -> AsyncIterator[Site]:
+    async with open_site(postgres_database) as opened:
+        yield opened
+
+
+async def sessions(site: Site) -> int:
+    """Sessions of stores on this database, the backdoor's not among them."""
+    found = await site.backdoor.rows(
+        "SELECT FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name = 'perdure'"
+    )
+    return len(found)
+
+
+async def test_a_child_keeps_no_session_of_its_killed_parent(site: Site) -> None:
+    me = await site.process()
+    mine = await sessions(site)
+    boot = rows.boot_id()
+    with ChildProcess("-m", HOLDER, site.database.url, boot, "fork") as parent:
+        assert await parent.reaches("held") == "held True"
+        child = int((await parent.reaches("forked")).split()[1])
+        assert await me.suspicion(boot) is None
+        os.kill(parent.pid, signal.SIGKILL)
+
+        async def shows() -> bool:
+            seen = await me.suspicion(boot)
+            return seen is not None and seen.lock is LockState.FREE
+
+        await eventually(shows, deadline_s=20)
+        await eventually(lambda: are_left(site, mine), deadline_s=20)
+        assert alive(child)
+
+
+async def test_a_child_ends_no_session_of_its_parent(site: Site) -> None:
+    me = await site.process()
+    boot = rows.boot_id()
+    with ChildProcess("-m", HOLDER, site.database.url, boot, "fork") as parent:
+        child = int((await parent.reaches("forked")).split()[1])
+        os.kill(child, signal.SIGKILL)
+        before = await renewals(site, boot)
+
+        async def renewed() -> bool:
+            return await renewals(site, boot) > before + 1
+
+        await eventually(renewed)
+        assert await me.suspicion(boot) is None
+        assert parent.running
+
+
+async def renewals(site: Site, boot: str) -> int:
+    (lease,) = [row for row in await site.own("leases") if row["boot_id"] == boot]
+    count: int = lease["renewals"]
+    return count
+
+
+async def are_left(site: Site, count: int) -> bool:
+    return await sessions(site) == count

@@ -189,7 +189,7 @@ async def test_what_is_no_branch_is_refused(memory_lab: Lab) -> None:
     async def tries() -> None:
         wrong: Any
         for wrong in (several, 5, asyncio.get_running_loop().create_future()):
-            with pytest.raises(WrongPlace, match="durable calls .* and coroutines"):
+            with pytest.raises(WrongPlace, match=r"durable calls .* and coroutines"):
                 await gather(wrong)
 
     await memory_lab.start(tries)

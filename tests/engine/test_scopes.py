@@ -12,7 +12,7 @@ from perdure import (
     Selected,
     WorkflowState,
     gather,
-    map,
+    map,  # noqa: A004 - the name the field uses for it
     run_step,
     select,
     sleep,
@@ -61,8 +61,8 @@ async def rows_of(lab: Lab, workflow_id: str) -> dict[int, str]:
 
 
 async def test_branches_take_ids_of_their_own_series(lab: Lab) -> None:
-    """“Branch `i` of `k` then takes `base + i`, `base + i + k`”; then “the parent goes on at the next
-    id above the highest taken”."""
+    """“Branch `i` of `k` then takes `base + i`, `base + i + k`”; then “the parent goes on at the
+    next id above the highest taken”."""
 
     @workflow(name="main")
     async def main() -> list[str]:

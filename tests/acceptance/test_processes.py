@@ -67,6 +67,8 @@ async def test_a_process_that_stood_still_can_write_nothing_more(
     with process(lab, effects, 0.3, "w") as stopped, process(lab, effects, 0) as other:
         await other.reaches("ready")
         await stopped.reaches("turn w 0")
+        # In the midst of its turn, when it writes nothing: a file would stand still with it.
+        await asyncio.sleep(0.15)
         stopped.pause()
         await lab.until("w")
         before = await lab.steps("w")

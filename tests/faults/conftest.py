@@ -1,5 +1,10 @@
 """Engines for the tests of this folder, and the databases they stand on."""
 
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.database import PostgresDatabase
 from tests.support.database_fixtures import (
     memory_database,
     postgres_database,
@@ -8,6 +13,7 @@ from tests.support.database_fixtures import (
     sqlite_template,
 )
 from tests.support.engines import lab, memory_lab, shared_lab
+from tests.support.store import Process, Site, open_site
 
 __all__ = [
     "lab",
@@ -19,3 +25,16 @@ __all__ = [
     "sqlite_database",
     "sqlite_template",
 ]
+
+
+@pytest.fixture
+async def site(postgres_database: PostgresDatabase) -> AsyncIterator[Site]:
+    """An empty database of the suite's server, with the schema; a module may have its own."""
+    async with open_site(postgres_database) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def me(site: Site) -> Process:
+    """A process start on the site that holds its lease."""
+    return await site.process()

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
-import pytest
-
 from perdure.model.answer import AnswerKind
 from perdure.store.postgres.steps import OPTIMISTIC_FROM
 from tests.support import rows
-from tests.support.database import PostgresDatabase
 from tests.support.database_fixtures import postgres_database, postgres_template
-from tests.support.store import Process, Site, kinds, open_site
+from tests.support.store import Process, Site, kinds
 
 __all__ = ["postgres_database", "postgres_template"]
 
@@ -19,17 +14,6 @@ WRITTEN, MINE, CONFLICT = AnswerKind.WRITTEN, AnswerKind.MINE, AnswerKind.CONFLI
 BUSY, LOST = AnswerKind.BUSY, AnswerKind.LOST
 
 COUNT = OPTIMISTIC_FROM + 4
-
-
-@pytest.fixture
-async def site(postgres_database: PostgresDatabase) -> AsyncIterator[Site]:
-    async with open_site(postgres_database) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def me(site: Site) -> Process:
-    return await site.process()
 
 
 def but(position: int, kind: AnswerKind, others: AnswerKind = WRITTEN) -> list[AnswerKind]:

@@ -32,17 +32,6 @@ async def proxy(postgres_database: PostgresDatabase) -> AsyncIterator[FaultProxy
 
 
 @pytest.fixture
-async def site(postgres_database: PostgresDatabase) -> AsyncIterator[Site]:
-    async with open_site(postgres_database) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def me(site: Site) -> Process:
-    return await site.process()
-
-
-@pytest.fixture
 async def behind(postgres_database: PostgresDatabase, proxy: FaultProxy) -> AsyncIterator[Process]:
     """A process behind the proxy."""
     async with open_site(PostgresDatabase(proxy.url(postgres_database.url))) as opened:

@@ -5,26 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
 
 import pytest
 
 from perdure.model.lease import LockState
 from tests.support import rows
-from tests.support.database import PostgresDatabase
 from tests.support.process import ChildProcess, alive
-from tests.support.store import Site, open_site
+from tests.support.store import Site
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="fork does not exist there")
 
 HOLDER = "tests.support.lease_holder"
-
-
-@pytest.fixture
-async def site(postgres_database: PostgresDatabase) -> AsyncIterator[Site]:
-    async with open_site(postgres_database) as opened:
-        yield opened
 
 
 async def sessions(site: Site) -> int:

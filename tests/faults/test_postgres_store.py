@@ -46,11 +46,6 @@ async def site(database: PostgresDatabase) -> AsyncIterator[Site]:
 
 
 @pytest.fixture
-async def me(site: Site) -> Process:
-    return await site.process()
-
-
-@pytest.fixture
 async def proxy(database: PostgresDatabase) -> AsyncIterator[FaultProxy]:
     async with FaultProxy(database.url) as opened:
         yield opened

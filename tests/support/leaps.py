@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 
 from perdure.engine.system import SystemIds
@@ -50,19 +51,20 @@ class LeapClock:
         sleeper = Sleeper(seconds, self.monotonic() + seconds, asyncio.Event())
         self._sleepers.append(sleeper)
         try:
-            async with asyncio.timeout(seconds):
-                await sleeper.woken.wait()
-        except TimeoutError:
-            return
+            while (left := sleeper.until - self.monotonic()) > 0:
+                sleeper.woken.clear()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(left):
+                        await sleeper.woken.wait()
         finally:
             self._sleepers.remove(sleeper)
 
     def leap(self, seconds: float) -> None:
         """Let that much time pass at once."""
         self._ahead_s += seconds
+        # Those whose time has not come see how much is left of it: a leap may fall a little short.
         for sleeper in self._sleepers:
-            if sleeper.until <= self.monotonic():
-                sleeper.woken.set()
+            sleeper.woken.set()
 
     def sleepers(self, at_least: float = 0.0) -> list[float]:
         """The durations of those who asked for at least that many seconds and still wait."""

@@ -342,8 +342,11 @@ def test_others_that_come_first() -> None:
 
 _MOMENTS = st.none() | st.sampled_from([NOW_MS - MINUTE_MS, NOW_MS, NOW_MS + MINUTE_MS, 2**63 - 1])
 _TEXTS = st.none() | st.sampled_from(["media", "mail", INTERNAL_QUEUE, "v1", "two\nlines"])
-_EXECUTORS = st.sampled_from(["a/boot-1", "b/boot-2", "c/boot-3", "local"])
-_SHARES = st.lists(st.tuples(_EXECUTORS, st.integers(1, 3)), unique_by=lambda share: share[0])
+_NAMES = ["a/boot-1", "b/boot-2", "c/boot-3", "local"]
+_EXECUTORS = st.sampled_from(_NAMES)
+_SHARES = st.fixed_dictionaries({}, optional={name: st.integers(1, 3) for name in _NAMES}).map(
+    lambda shares: list(shares.items())
+)
 _COUNTS = st.none() | st.integers(1, 3)
 _RATES = st.none() | st.builds(Rate, st.integers(1, 3), st.sampled_from([0.5, 3600]))
 _USAGES = st.builds(

@@ -17,7 +17,7 @@ from perdure.engine.queues import RegisteredQueues
 from perdure.engine.runner import Runner
 from perdure.engine.services import Loop, Tasks
 from perdure.engine.time import DatabaseTime
-from perdure.model.queue import Load, QueueRow, QueueTurn
+from perdure.model.queue import Load, QueueRow, QueueSettings, QueueTurn
 from perdure.model.workflow import QueueShare
 from perdure.ports.ids import Ids
 
@@ -168,7 +168,7 @@ class Dispatcher(Loop):
             mark.cancel()
             self._hot[name] = None
             self._freed += 1
-            if not self._is_starved or self._freed >= self._pace.max_running // 4:
+            if not self._is_starved or self._freed >= self._least_room:
                 self.wake()
         elif mark.is_wanted:
             self._give_room(name, mark)
@@ -204,10 +204,14 @@ class Dispatcher(Loop):
         if running > most // 2:
             running = self._runner.busy()
         room = min(most - running, CLAIM_BATCH)
-        # Not one by one: each claim costs a statement, and the count above some time.
-        self._is_starved = room < max(min(most, CLAIM_BATCH) // 4, 1)
+        self._is_starved = room < self._least_room
         self._freed = 0
         return 0 if self._is_starved else room
+
+    @property
+    def _least_room(self) -> int:
+        """Less is not worth a claim, which costs a statement, nor the count of what runs."""
+        return max(min(self._pace.max_running, CLAIM_BATCH) // 4, 1)
 
     def _pick(self) -> list[str]:
         """The next queues to look into; what is no longer served is dropped."""
@@ -291,14 +295,12 @@ class Dispatcher(Loop):
             self._later(name, mark, pause_s)
         else:
             row = self._queues.known(name)
-            base_s, longest_s = (1.0, 120.0)
-            if row is not None:
-                base_s = row.settings.base_polling_interval_s
-                longest_s = row.settings.max_polling_interval_s
+            settings = QueueSettings(name=name) if row is None else row.settings
             if not mark.interval_s and not self._claimer.tally.running(name):
                 # Who runs some of it looks again when they end.
                 self._hints.announce(HintKind.WANTED, name)
-            mark.interval_s = min(max(mark.interval_s * 2, base_s), longest_s)
+            longer_s = max(mark.interval_s * 2, settings.base_polling_interval_s)
+            mark.interval_s = min(longer_s, settings.max_polling_interval_s)
             self._later(name, mark, mark.interval_s * self._nearly_one())
         mark.is_blocked = True
         mark.frees_at_ms = frees_at_ms

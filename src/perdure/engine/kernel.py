@@ -36,7 +36,6 @@ from perdure.logic.liveness import Rhythm
 from perdure.model.answer import Answer, AnswerKind
 from perdure.model.ids import OwnerToken, WorkflowId
 from perdure.model.lease import Beat, NewLease, Serves
-from perdure.model.queue import QueueRow
 from perdure.model.status import WorkflowState
 from perdure.model.workflow import (
     Checkpoint,
@@ -202,7 +201,13 @@ class Kernel:
             self.time.set(now_ms, (asked_at_s + self.clock.monotonic()) / 2)
             await self.store.register_version(self.settings.version)
             for declared in self.settings.queues:
-                await self.register_queue(declared)
+                await register_queue(
+                    self.store,
+                    self.retry,
+                    declared,
+                    self.settings.application,
+                    self.settings.version,
+                )
             for lane in self._lanes():
                 lane.open(self.tasks)
             for service in self._services:
@@ -268,13 +273,6 @@ class Kernel:
                     await self.store.end_lease(boot_id)
             except (DatabaseError, TimeoutError) as error:
                 log.warning("the lease of %s could not be ended, it runs out: %s", boot_id, error)
-
-    async def register_queue(self, declared: QueueDeclaration) -> QueueRow:
-        """Register a queue; raises `QueueOwnedByAnother`. Say `announce_queues` afterwards."""
-        settings = self.settings
-        return await register_queue(
-            self.store, self.retry, declared, settings.application, settings.version
-        )
 
     def announce_queues(self) -> None:
         """A queue was registered, changed, paused or deleted: this process and others look."""

@@ -88,6 +88,7 @@ class Heartbeat:
         self._warned = False
         self._boot: BootId | None = None
         self._failures = 0
+        self._has_begun = False
 
     @property
     def boot_id(self) -> BootId | None:
@@ -144,7 +145,7 @@ class Heartbeat:
                     link = None
                     continue
                 except Exception as error:
-                    if not first.done():
+                    if not self._has_begun:
                         raise
                     await self._note_failure(error)
                     await _close(link)
@@ -194,6 +195,8 @@ class Heartbeat:
     ) -> None:
         if not await link.open(lease):
             log.info("no liveness lock: a death of this process shows when its lease runs out")
+        # Known here at once: a heartbeat may fail before the engine's loop has heard of the lease.
+        self._has_begun = True
         self._post(self._listener.on_lease, lease)
         self._post(_set_done, first)
 

@@ -5,32 +5,26 @@ import os
 import random
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 
 from perdure.model.ids import BOOT_PREFIX, BootId, OwnerToken, WorkflowId
 
-_SLEEPLESS = next(
-    (
-        clock
-        for platform, clock in (
-            ("linux", getattr(time, "CLOCK_BOOTTIME", None)),
-            ("darwin", getattr(time, "CLOCK_MONOTONIC", None)),
-        )
-        if sys.platform == platform
-    ),
-    None,
-)
-"""A clock that counts the time of a suspended machine too; `time.monotonic` does not."""
+_PLATFORM_CLOCKS = {"linux": "CLOCK_BOOTTIME", "darwin": "CLOCK_MONOTONIC"}
+"""Clocks that count the time of a suspended machine too; `time.monotonic` does not."""
+
+
+def _monotonic() -> Callable[[], float]:
+    """The clock to read: chosen once, for it is read several times in each step."""
+    clock = getattr(time, _PLATFORM_CLOCKS.get(sys.platform, ""), None)
+    return time.monotonic if clock is None else partial(time.clock_gettime, clock)
 
 
 class SystemClock:
     """The operating system's clocks."""
 
-    def monotonic(self) -> float:
-        """Seconds, those of a suspended machine included where the system counts them.
-
-        A process that slept must see the gap in its own heartbeats before it judges others.
-        """
-        return time.monotonic() if _SLEEPLESS is None else time.clock_gettime(_SLEEPLESS)
+    monotonic = staticmethod(_monotonic())
+    """A process that slept must see the gap in its own heartbeats before it judges others."""
 
     def offset_ms(self) -> int:
         """Nothing is added to the database's clock."""

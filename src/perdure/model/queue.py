@@ -120,14 +120,6 @@ class PartitionHead(msgspec.Struct, frozen=True):
     usage: Usage
 
 
-class Claimable(msgspec.Struct, frozen=True):
-    """How many workflows to claim: of a queue, or of one partition of it."""
-
-    queue_name: str
-    partition_key: str | None
-    limit: int
-
-
 class Load(msgspec.Struct, frozen=True):
     """What this process runs of a queue, in all and for each partition key, and where it goes on.
 

@@ -19,6 +19,8 @@ from perdure.store.postgres.lanes import Connection, Record, close_quietly
 PENDING_AT_ONCE = 1000
 """PENDING rows one heartbeat looks at for executors without a lease."""
 
+_LONGEST_OPENING_S = 5.0
+
 _DEADLINES_PER_PERIOD = 4
 """A renewal that takes longer than this part of the lease is given up, while there is time."""
 
@@ -53,7 +55,8 @@ class PostgresHeartbeatLink:
     async def open(self, lease: NewLease) -> bool:
         """See `HeartbeatLink.open`."""
         await self.close()
-        self._deadline_s = lease.period_ms / 1000 / _DEADLINES_PER_PERIOD
+        # Nothing runs out before the lease stands.
+        self._deadline_s = max(lease.period_ms / 1000, _LONGEST_OPENING_S)
         with TRANSLATING:
             self._connection = await self._database.connect_beating(self._deadline_s)
         if self._when_lost is not None:
@@ -73,7 +76,9 @@ class PostgresHeartbeatLink:
             raise LeaseLost(f"the lease of {lease.executor_id} was taken over")
         self._opened.add(lease.boot_id)
         await self._start_listening()
-        return await self._take_lock(lease.boot_id)
+        is_locked = await self._take_lock(lease.boot_id)
+        self._deadline_s = lease.period_ms / 1000 / _DEADLINES_PER_PERIOD
+        return is_locked
 
     async def _start_listening(self) -> None:
         if self._when_told is None or not self._database.settings.has_sessions:

@@ -255,6 +255,41 @@ class UnknownDestination(WorkflowError):
         )
 
 
+class WorkflowBusy(WorkflowError):
+    """A workflow asked to remove itself, or a tree that it is part of."""
+
+    def __init__(self, workflow_id: str) -> None:
+        super().__init__(
+            workflow_id,
+            f"workflow {workflow_id!r} is the one that asks, or stands above it: it cannot remove "
+            "itself; remove it from another workflow, or from outside",
+        )
+
+
+class WorkflowNotEnded(WorkflowError):
+    """Only an ended workflow can be rewound; `state` is the one it is in."""
+
+    def __init__(self, workflow_id: str, state: str) -> None:
+        super().__init__(
+            workflow_id,
+            f"workflow {workflow_id!r} is {state}: only one that has ended can be rewound; cancel "
+            "it first",
+        )
+        self.state = state
+
+
+class NoForkPoint(WorkflowError):
+    """The step from which a workflow was to go on is not among those it recorded."""
+
+    def __init__(self, workflow_id: str, point: str) -> None:
+        super().__init__(
+            workflow_id,
+            f"workflow {workflow_id!r} has recorded no {point}, from which to go on; "
+            f"`perdure workflow steps {workflow_id}` lists what it recorded",
+        )
+        self.point = point
+
+
 class StreamTimeout(WorkflowError):
     """No value came to a stream within the reader's timeout, in seconds."""
 

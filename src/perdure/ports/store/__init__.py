@@ -13,6 +13,7 @@ from perdure.ports.store.events import EventStore
 from perdure.ports.store.hints import HintStore
 from perdure.ports.store.leases import LeaseStore
 from perdure.ports.store.lifecycle import StoreLifecycle
+from perdure.ports.store.management import ManagementStore
 from perdure.ports.store.messages import MessageStore
 from perdure.ports.store.queues import QueueStore
 from perdure.ports.store.reads import ReadStore
@@ -34,6 +35,7 @@ class Store(
     LeaseStore,
     HintStore,
     ReadStore,
+    ManagementStore,
     VersionStore,
     Protocol,
 ):
@@ -45,6 +47,7 @@ __all__ = [
     "EventStore",
     "HintStore",
     "LeaseStore",
+    "ManagementStore",
     "MessageStore",
     "QueueStore",
     "ReadStore",

@@ -1,0 +1,152 @@
+"""What can be done to workflows from outside of them, and what came of it.
+
+Every command is one transaction. Instants are milliseconds since the Unix epoch on the database's
+clock.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+
+from perdure.errors import WorkflowError
+from perdure.model.ids import WorkflowId
+from perdure.model.workflow import Checkpoint
+
+
+class Cancel(msgspec.Struct, frozen=True):
+    """End workflows that have not succeeded or failed; with `children`, all their descendants too.
+
+    The result names the ids that became CANCELLED, in the order given, descendants behind.
+    """
+
+    ids: tuple[WorkflowId, ...]
+    children: bool = False
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """Let workflows go on that were cancelled, dead-lettered, or stand still, on `queue_name`.
+
+    Without a queue on the internal one. Refused as a whole if a workflow does not exist; those that
+    succeeded or failed are left alone. The result names the ids that were resumed.
+    """
+
+    ids: tuple[WorkflowId, ...]
+    queue_name: str | None = None
+
+
+class LastStep(Enum):
+    """A step of a fork's source that is found when the fork is made."""
+
+    FAILED = "failed"
+    """The last step that failed; if none did, the last one."""
+
+    RECORDED = "recorded"
+    """The last one."""
+
+
+ForkPoint: TypeAlias = int | str | LastStep
+"""The first step to run afresh: a step id of 1 or more, the last step of a name, or a search."""
+
+
+class ForkItem(msgspec.Struct, frozen=True):
+    """One fork of a source. `fork_id` is fixed before the first try.
+
+    `replaced_children` are pairs of a child that the source started and the workflow that stands
+    for it in the fork; without one the fork adopts the source's own child.
+    """
+
+    source: WorkflowId
+    fork_id: WorkflowId
+    point: ForkPoint = 1
+    replaced_children: tuple[tuple[WorkflowId, WorkflowId], ...] = ()
+
+
+class Fork(msgspec.Struct, frozen=True):
+    """Make copies of workflows that go on from a step, ENQUEUED; refused as a whole or all made.
+
+    `version` None leaves the row's NULL: it runs on the latest version. Queue, partition and
+    timeout are never the source's. The result names the forks, in the order of the items.
+    """
+
+    items: tuple[ForkItem, ...]
+    queue_name: str | None = None
+    partition_key: str | None = None
+    version: str | None = None
+    timeout_ms: int | None = None
+
+
+class Rewind(msgspec.Struct, frozen=True):
+    """Let an ended workflow run again from a step, under its own id.
+
+    `version` None keeps the row's. The partition key becomes the one given, or none.
+    """
+
+    workflow_id: WorkflowId
+    point: ForkPoint = 1
+    queue_name: str | None = None
+    partition_key: str | None = None
+    version: str | None = None
+
+
+class Delete(msgspec.Struct, frozen=True):
+    """Remove workflows with all that belongs to them; with `children`, all their descendants too.
+
+    Whatever state they are in. Refused if the run that asks would be among them. The result names
+    the ids removed.
+    """
+
+    ids: tuple[WorkflowId, ...]
+    children: bool = False
+
+
+class SetDelay(msgspec.Struct, frozen=True):
+    """Move the instant at which DELAYED workflows become ENQUEUED; others are left alone.
+
+    To `until_ms`, or else to `delay_ms` from now. The result names the ids that were moved.
+    """
+
+    ids: tuple[WorkflowId, ...]
+    delay_ms: int | None = None
+    until_ms: int | None = None
+
+
+class SetAttributes(msgspec.Struct, frozen=True):
+    """Replace a workflow's attributes, or merge into them (top-level keys; a null value is stored).
+
+    `attributes` is the JSON text of an object, or None: cleared. Refused if it does not exist.
+    """
+
+    workflow_id: WorkflowId
+    attributes: str | None
+    merge: bool = False
+
+
+Command: TypeAlias = Cancel | Resume | Fork | Rewind | Delete | SetDelay | SetAttributes
+
+
+class Managed(msgspec.Struct, frozen=True):
+    """What a command did: the workflows it names as its result, or why it was refused."""
+
+    ids: tuple[WorkflowId, ...] = ()
+    refusal: WorkflowError | None = None
+
+
+class Recorded(NamedTuple):
+    """The payload of a step row."""
+
+    output: str | None
+    error: str | None
+    serialization: str | None
+
+
+class Caller(NamedTuple):
+    """The step of a run that gives a command; its row is written in the command's transaction.
+
+    `step` lacks its payload, which `record` makes of what came of the command. That must neither
+    block nor raise.
+    """
+
+    step: Checkpoint
+    record: Callable[[Managed], Recorded]

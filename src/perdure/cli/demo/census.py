@@ -4,7 +4,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from perdure import WorkflowState
-from perdure.api.management import ListOptions, Workflows
+from perdure.api.listing import ListOptions
+from perdure.api.management import Workflows
 from perdure.cli.demo.service import Post
 
 _COUNTED_AT_ONCE = 1000

@@ -24,6 +24,7 @@ from perdure.errors import (
 )
 from perdure.logic.durations import Duration, seconds_of
 from perdure.model.ids import WorkflowId
+from perdure.model.management import Cancel
 from perdure.model.status import WorkflowState
 from perdure.model.talk import Key
 from perdure.model.wire import CANCEL_WORKFLOW, GET_RESULT, GET_STATUS, PORTABLE_JSON, SEND
@@ -226,7 +227,9 @@ class CancelCall(DurableCall[None]):
         """Cancel."""
         kernel, workflow_id = self._target.kernel, self._target.workflow_id
         check_loop(kernel)
-        await kernel.retry(lambda: kernel.store.cancel([workflow_id]), "cancelling a workflow")
+        await kernel.retry(
+            lambda: kernel.store.manage(Cancel((workflow_id,))), "cancelling a workflow"
+        )
         await kernel.notice_cancelled(workflow_id)
 
     async def perform(self, run: Run) -> None:

@@ -1,10 +1,10 @@
-"""The life of a run: start, finish, release, cancel. The hot methods take batches."""
+"""The life of a run: start, finish, release. The hot methods take batches."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
 from perdure.model.answer import Answer
-from perdure.model.ids import ExecutorId, WorkflowId
+from perdure.model.ids import ExecutorId
 from perdure.model.workflow import (
     Finish,
     Outcome,
@@ -54,13 +54,5 @@ class RunStore(Protocol):
 
         Owner and start time become NULL, the queue is kept or else becomes the internal one,
         `executor_id` is kept, `updated_at` is set. *written*, *busy*, or *lost* for anything else.
-        """
-        ...
-
-    async def cancel(self, ids: Sequence[WorkflowId]) -> list[WorkflowId]:
-        """Make every given row that is not SUCCESS or ERROR CANCELLED; return the ids changed.
-
-        Clears owner, queue name, deduplication id and start time; sets `completed_at` and
-        `updated_at`. Needs no ownership: it takes it away. Waits for row locks, in id order.
         """
         ...

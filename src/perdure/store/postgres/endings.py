@@ -1,4 +1,4 @@
-"""The ways out of PENDING: finished, given back, cancelled."""
+"""The ways out of PENDING that a run takes: finished, given back."""
 
 from collections.abc import Collection, Sequence
 
@@ -17,7 +17,7 @@ _ENDED = frozenset(state.value for state in WorkflowState if state not in ACTIVE
 
 
 class Endings(Concern):
-    """`RunStore.finish`, `release` and `cancel`."""
+    """`RunStore.finish` and `release`."""
 
     async def finish(self, items: Sequence[Finish]) -> list[Answer[Outcome]]:
         """See `perdure.ports.store.RunStore.finish`."""
@@ -57,12 +57,6 @@ class Endings(Concern):
         ids = {item.workflow_id for item in items} - {WorkflowId(run) for run, _ in fenced}
         found = await self._database.fetch("standing_outcomes", *packed_list(list(ids)))
         return dict.fromkeys(ids) | {row["workflow_uuid"]: row for row in found}
-
-    async def cancel(self, ids: Sequence[WorkflowId]) -> list[WorkflowId]:
-        """See `perdure.ports.store.RunStore.cancel`."""
-        found = await self._database.fetch("cancel", *packed_list(ids), self._database.offset_ms)
-        cancelled = {row["workflow_uuid"] for row in found}
-        return [workflow_id for workflow_id in dict.fromkeys(ids) if workflow_id in cancelled]
 
 
 def _run(item: Finish | Release) -> tuple[WorkflowId]:

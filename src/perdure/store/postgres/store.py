@@ -9,9 +9,11 @@ from perdure.store.postgres.events import Events
 from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.leases import Leases
 from perdure.store.postgres.lifecycle import Lifecycle
+from perdure.store.postgres.management import Management
 from perdure.store.postgres.messages import Messages
 from perdure.store.postgres.queues import Queues
 from perdure.store.postgres.reads import Reads
+from perdure.store.postgres.retention import Retention
 from perdure.store.postgres.settings import PostgresSettings
 from perdure.store.postgres.shared_claims import SharedClaims
 from perdure.store.postgres.starts import Starts
@@ -29,7 +31,11 @@ class Talk(Messages, Events, Streams):
     """Everything that workflows say."""
 
 
-class PostgresStore(Lifecycle, Runs, Talk, Queues, Leases, Hints, Reads, Versions):
+class Operations(Management, Retention, Queues, Versions):
+    """Everything that is done from outside of runs."""
+
+
+class PostgresStore(Lifecycle, Runs, Talk, Operations, Leases, Hints, Reads):
     """A system database on a Postgres server."""
 
     def __init__(self, settings: PostgresSettings, clock: Clock) -> None:

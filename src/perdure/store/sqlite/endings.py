@@ -1,4 +1,4 @@
-"""The ways out of PENDING: finished, given back, cancelled."""
+"""The ways out of PENDING that a run takes: finished, given back."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ _ENDED = frozenset(state.value for state in WorkflowState if state not in ACTIVE
 
 
 class Endings(Concern):
-    """`RunStore.finish`, `release` and `cancel`."""
+    """`RunStore.finish` and `release`."""
 
     async def finish(self, items: Sequence[Finish]) -> list[Answer[Outcome]]:
         """See `perdure.ports.store.RunStore.finish`."""
@@ -67,19 +67,6 @@ class Endings(Concern):
                 return WRITTEN if transaction.change(statement, _release(item, now_ms)) else LOST
 
             return transaction.answer_each(items, together, single)
-
-        return await self._database.write(work)
-
-    async def cancel(self, ids: Sequence[WorkflowId]) -> list[WorkflowId]:
-        """See `perdure.ports.store.RunStore.cancel`."""
-        statement = self._queries["cancel"]
-
-        def work(transaction: Transaction) -> list[WorkflowId]:
-            return [
-                workflow_id
-                for workflow_id in dict.fromkeys(ids)
-                if transaction.change(statement, (workflow_id, transaction.now_ms))
-            ]
 
         return await self._database.write(work)
 

@@ -11,9 +11,11 @@ from perdure.store.sqlite.hints import Hints
 from perdure.store.sqlite.leases import Leases
 from perdure.store.sqlite.lifecycle import Lifecycle
 from perdure.store.sqlite.location import locate
+from perdure.store.sqlite.management import Management
 from perdure.store.sqlite.messages import Messages
 from perdure.store.sqlite.queues import Queues
 from perdure.store.sqlite.reads import Reads
+from perdure.store.sqlite.retention import Retention
 from perdure.store.sqlite.settings import SqliteSettings
 from perdure.store.sqlite.shared_claims import SharedClaims
 from perdure.store.sqlite.starts import Starts
@@ -31,7 +33,11 @@ class Talk(Messages, Events, Streams):
     """Everything that workflows say."""
 
 
-class SqliteStore(Lifecycle, Runs, Talk, Queues, Leases, Hints, Reads, Versions):
+class Operations(Management, Retention, Queues, Versions):
+    """Everything that is done from outside of runs."""
+
+
+class SqliteStore(Lifecycle, Runs, Talk, Operations, Leases, Hints, Reads):
     """A system database in a file, or in memory for this object alone."""
 
     def __init__(

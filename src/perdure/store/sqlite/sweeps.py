@@ -47,8 +47,9 @@ class Sweeps(Concern):
             },
         )
         ids = tuple(WorkflowId(row["workflow_uuid"]) for row in found)
-        endings = [(workflow_id, transaction.now_ms) for workflow_id in ids]
-        transaction.change_each(self._queries["cancel"], endings)
+        if ids:
+            overdue = {"ids": packed(ids), "now": transaction.now_ms}
+            transaction.change(self._queries["cancel"], overdue)
         return ids
 
     def _enqueue_due(self, transaction: Transaction, limit: int) -> list[Row]:

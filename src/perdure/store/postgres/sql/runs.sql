@@ -303,19 +303,6 @@ FROM standing
 WHERE w.workflow_uuid = standing.workflow_uuid
 RETURNING w.workflow_uuid
 
--- name: cancel
--- Cancels every given workflow that has no outcome, waiting for their locks in the order of ids.
-WITH clock AS MATERIALIZED (SELECT {now_ms:4} AS ms),
-standing AS MATERIALIZED (
-    SELECT w.workflow_uuid
-    FROM {schema}.workflow_status w
-    WHERE w.workflow_uuid = ANY({list:3})
-        AND w.status NOT IN ('SUCCESS', 'ERROR')
-    ORDER BY w.workflow_uuid COLLATE "C"
-    FOR NO KEY UPDATE
-)
-{cancel_standing};
-
 -- name: lost_runs
 -- Of the given (id, owner), the ids whose row is not PENDING under that owner.
 SELECT asked.id AS workflow_uuid

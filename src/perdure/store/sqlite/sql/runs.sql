@@ -81,18 +81,6 @@ SET status = CASE WHEN ?3 IS NULL THEN 'ENQUEUED' ELSE 'DELAYED' END,
     updated_at = ?6
 WHERE workflow_uuid = ?1 AND status = 'PENDING' AND owner_xid = ?2;
 
--- name: cancel
--- Cancels one workflow unless it has an outcome.
-UPDATE workflow_status
-SET status = 'CANCELLED',
-    owner_xid = NULL,
-    queue_name = NULL,
-    deduplication_id = NULL,
-    started_at_epoch_ms = NULL,
-    completed_at = ?2,
-    updated_at = ?2
-WHERE workflow_uuid = ?1 AND status NOT IN ('SUCCESS', 'ERROR');
-
 -- name: lost_runs
 -- Of the given [id, owner] pairs, the ids whose row is not PENDING under that owner.
 SELECT f.id AS workflow_uuid

@@ -1,5 +1,7 @@
 """Commands that change rows as they stand: cancel, resume, delete, set a delay or attributes."""
 
+from collections.abc import Sequence
+
 from perdure.errors import WorkflowBusy
 from perdure.model.ids import WorkflowId
 from perdure.model.management import Cancel, Delete, Managed, Resume, SetAttributes, SetDelay

@@ -17,6 +17,7 @@ from perdure.ports.store.management import ManagementStore
 from perdure.ports.store.messages import MessageStore
 from perdure.ports.store.queues import QueueStore
 from perdure.ports.store.reads import ReadStore
+from perdure.ports.store.retention import RetentionStore
 from perdure.ports.store.runs import RunStore
 from perdure.ports.store.steps import StepStore
 from perdure.ports.store.streams import StreamStore
@@ -36,6 +37,7 @@ class Store(
     HintStore,
     ReadStore,
     ManagementStore,
+    RetentionStore,
     VersionStore,
     Protocol,
 ):
@@ -51,6 +53,7 @@ __all__ = [
     "MessageStore",
     "QueueStore",
     "ReadStore",
+    "RetentionStore",
     "RunStore",
     "StepStore",
     "Store",

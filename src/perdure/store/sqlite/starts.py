@@ -1,6 +1,6 @@
 """Starting and enqueueing workflows."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perdure.model.answer import LOST, MINE, WRITTEN, Answer, AnswerKind
@@ -93,7 +93,7 @@ class _Batch:
     def _workflow(self, new: NewWorkflow) -> tuple[Any, ...]:
         now_ms = self._transaction.now_ms
         direct = new.state is WorkflowState.PENDING
-        created_ms = now_ms if direct else self._waiting_since_ms()
+        created_ms = now_ms if direct else waiting_since_ms(self._transaction, self._queries)
         deadline_ms = new.deadline_ms
         if direct and deadline_ms is None:
             deadline_ms = later(now_ms, new.timeout_ms)
@@ -127,19 +127,19 @@ class _Batch:
             created_ms,
         )
 
-    def _waiting_since_ms(self) -> int:
-        """When the workflows enqueued in this transaction were created: later than all before.
-
-        Several calls one after the other fit into a millisecond, and queues are served in the
-        order of creation, so the time then runs ahead of the clock a little.
-        """
-        transaction = self._transaction
-        if transaction.waiting_since_ms is None:
-            latest_allowed_ms = transaction.now_ms + AHEAD_MS
-            latest = transaction.row(self._queries["latest_creation"], (latest_allowed_ms,))
-            after_ms = transaction.now_ms if latest is None else latest["created_at"] + 1
-            transaction.waiting_since_ms = min(max(transaction.now_ms, after_ms), latest_allowed_ms)
-        return transaction.waiting_since_ms
-
     def _input(self, new: NewWorkflow) -> tuple[Any, ...]:
         return (new.workflow_id, new.inputs, self._transaction.now_ms)
+
+
+def waiting_since_ms(transaction: Transaction, queries: Mapping[str, str]) -> int:
+    """When the workflows enqueued in this transaction were created: later than all before.
+
+    Several calls one after the other fit into a millisecond, and queues are served in the order of
+    creation, so the time then runs ahead of the clock a little.
+    """
+    if transaction.waiting_since_ms is None:
+        latest_allowed_ms = transaction.now_ms + AHEAD_MS
+        latest = transaction.row(queries["latest_creation"], (latest_allowed_ms,))
+        after_ms = transaction.now_ms if latest is None else latest["created_at"] + 1
+        transaction.waiting_since_ms = min(max(transaction.now_ms, after_ms), latest_allowed_ms)
+    return transaction.waiting_since_ms

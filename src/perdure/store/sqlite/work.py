@@ -7,6 +7,7 @@ from typing import Any
 from perdure.model.ids import WorkflowId
 from perdure.store.commands import Standing
 from perdure.store.sqlite.concern import Access, packed
+from perdure.store.sqlite.starts import waiting_since_ms
 from perdure.store.sqlite.transaction import Transaction
 
 
@@ -26,6 +27,11 @@ class Work:
         self.now_ms = transaction.now_ms
         self.caller = caller
         self.standing: Mapping[WorkflowId, Standing] = {}
+
+    @property
+    def waiting_since_ms(self) -> int:
+        """When the workflows enqueued now were created."""
+        return waiting_since_ms(self._transaction, self._queries)
 
     def rows(self, query: str, **parameters: Any) -> list[Row]:
         """The rows of a named query."""

@@ -9,14 +9,10 @@ lease AS MATERIALIZED (
     FOR KEY SHARE
 )
 
--- fragment: new_workflows
--- The workflows to insert, from $8 to $28. $3 and $4 are the boot and executor id, $5 the clock's
--- offset.
-{held_lease:3},
-clock AS MATERIALIZED (SELECT {now_ms:5} AS ms),
+-- fragment: waiting
 -- When those that wait in a queue are created: later than all that calls before this one enqueued.
 -- Several calls fit into a millisecond and queues are served in the order of creation, so that this
--- runs ahead of the clock, by a second at most. Not asked for by those that start at once.
+-- runs ahead of the clock, by a second at most.
 waiting AS MATERIALIZED (
     SELECT LEAST(clock.ms + 1000, GREATEST(clock.ms, (
         SELECT w.created_at + 1
@@ -26,7 +22,15 @@ waiting AS MATERIALIZED (
         LIMIT 1
     ))) AS ms
     FROM clock
-),
+)
+
+-- fragment: new_workflows
+-- The workflows to insert, from $8 to $28. $3 and $4 are the boot and executor id, $5 the clock's
+-- offset.
+{held_lease:3},
+clock AS MATERIALIZED (SELECT {now_ms:5} AS ms),
+-- Not asked for by those that start at once.
+{waiting},
 new AS MATERIALIZED (
     SELECT *
     FROM ROWS FROM (

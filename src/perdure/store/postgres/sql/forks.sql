@@ -1,6 +1,6 @@
 -- Copies of workflows that go on from a step, and workflows that do so themselves.
 
--- fragment: forks
+-- fragment: forks_wanted
 -- The forks to make: the source, from $3, the fork's own id and the first step to run afresh.
 forks AS MATERIALIZED (
     SELECT * FROM ROWS FROM ({texts:3}, {texts:4}, {numbers:5}) AS forks (source, id, point)
@@ -51,7 +51,7 @@ ORDER BY asked.place;
 -- $10 the application, $11 the clock's offset.
 WITH clock AS MATERIALIZED (SELECT {now_ms:11} AS ms),
 {waiting},
-{forks}
+{forks_wanted}
 INSERT INTO {schema}.workflow_status (
     workflow_uuid, status, name, class_name, config_name, application_name, application_id,
     application_version, authenticated_user, authenticated_roles, assumed_role, serialization,
@@ -70,7 +70,7 @@ ORDER BY forks.id COLLATE "C";
 
 -- name: insert_fork_inputs
 -- Stores the inputs of forks over what a workflow that was deleted left. $6 is the clock's offset.
-WITH {forks}
+WITH {forks_wanted}
 INSERT INTO {schema}.workflow_input (workflow_uuid, inputs, retention_timestamp)
 SELECT forks.id, COALESCE(i.inputs, w.inputs), (SELECT {now_ms:6})
 FROM forks
@@ -88,7 +88,7 @@ WHERE workflow_uuid = ANY({list:3}) AND NOT was_forked_from;
 -- name: copy_steps
 -- Copies the steps below the points. The steps' application is that of the fork's row, which stands
 -- by now. $6 is a fork, $7 a child of its source, $8 what stands for that; $9 the clock's offset.
-WITH {forks},
+WITH {forks_wanted},
 replaced AS MATERIALIZED (
     SELECT * FROM ROWS FROM ({texts:6}, {texts:7}, {texts:8}) AS replaced (id, child_id, by_id)
 )
@@ -110,7 +110,7 @@ LEFT JOIN replaced ON replaced.id = forks.id AND replaced.child_id = s.child_wor
 
 -- name: copy_event_history
 -- Copies what steps below the points published.
-WITH {forks}
+WITH {forks_wanted}
 INSERT INTO {schema}.workflow_events_history (
     workflow_uuid, function_id, key, value, serialization
 )
@@ -121,7 +121,7 @@ JOIN {schema}.workflow_events_history h
 
 -- name: copy_events
 -- Makes the newest value of each key in that history, which the forks have by now, the present one.
-WITH {forks}
+WITH {forks_wanted}
 INSERT INTO {schema}.workflow_events (workflow_uuid, key, value, serialization)
 SELECT DISTINCT ON (h.workflow_uuid, h.key) h.workflow_uuid, h.key, h.value, h.serialization
 FROM forks
@@ -131,7 +131,7 @@ ORDER BY h.workflow_uuid, h.key, h.function_id DESC;
 -- name: copy_streams
 -- Copies what steps below the points appended, without the gaps that later steps leave: not every
 -- reader passes over one.
-WITH {forks}
+WITH {forks_wanted}
 INSERT INTO {schema}.streams (workflow_uuid, key, value, "offset", function_id, serialization)
 SELECT
     forks.id, s.key, s.value,
@@ -142,7 +142,7 @@ JOIN {schema}.streams s ON s.workflow_uuid = forks.source AND s.function_id < fo
 
 -- name: copy_stream_log
 -- The same of what is logged of it. The id of an append begins with its step.
-WITH {forks}
+WITH {forks_wanted}
 INSERT INTO {own}.stream_log (workflow_id, append_id)
 SELECT forks.id, l.append_id
 FROM forks

@@ -1,7 +1,7 @@
 -- Copies of workflows that go on from a step, and workflows that do so themselves. The forks to make
 -- are [source, the fork's own id, first step to run afresh].
 
--- fragment: forks
+-- fragment: forks_wanted
 -- The forks to make.
 forks AS MATERIALIZED (
     SELECT
@@ -56,7 +56,7 @@ ORDER BY asked.place;
 
 -- name: insert_forks
 -- Inserts the rows of forks.
-WITH {forks}
+WITH {forks_wanted}
 INSERT INTO workflow_status (
     workflow_uuid, status, name, class_name, config_name, application_name, application_id,
     application_version, authenticated_user, authenticated_roles, assumed_role, serialization,
@@ -74,7 +74,7 @@ CROSS JOIN workflow_status w ON w.workflow_uuid = forks.source;
 
 -- name: insert_fork_inputs
 -- Stores the inputs of forks over what a workflow that was deleted left.
-WITH {forks}
+WITH {forks_wanted}
 INSERT INTO workflow_input (workflow_uuid, inputs, retention_timestamp)
 SELECT forks.id, COALESCE(i.inputs, w.inputs), :now
 FROM forks
@@ -86,7 +86,7 @@ SET inputs = excluded.inputs, retention_timestamp = excluded.retention_timestamp
 
 -- name: mark_forked
 -- Says of the sources that they were forked from.
-WITH {forks}
+WITH {forks_wanted}
 UPDATE workflow_status
 SET was_forked_from = TRUE
 WHERE workflow_uuid IN (SELECT source FROM forks) AND NOT was_forked_from;
@@ -94,7 +94,7 @@ WHERE workflow_uuid IN (SELECT source FROM forks) AND NOT was_forked_from;
 -- name: copy_steps
 -- Copies the steps below the points. The steps' application is that of the fork's row, which stands
 -- by now. `replaced` are [fork, child of its source, what stands for that].
-WITH {forks},
+WITH {forks_wanted},
 replaced AS MATERIALIZED (
     SELECT
         json_extract(value, '$[0]') AS id,
@@ -119,7 +119,7 @@ LEFT JOIN replaced ON replaced.id = forks.id AND replaced.child_id = s.child_wor
 
 -- name: copy_event_history
 -- Copies what steps below the points published.
-WITH {forks}
+WITH {forks_wanted}
 INSERT INTO workflow_events_history (workflow_uuid, function_id, key, value, serialization)
 SELECT forks.id, h.function_id, h.key, h.value, h.serialization
 FROM forks
@@ -128,7 +128,7 @@ CROSS JOIN workflow_events_history h
 
 -- name: copy_events
 -- Makes the newest value of each key in that history, which the forks have by now, the present one.
-WITH {forks}
+WITH {forks_wanted}
 INSERT INTO workflow_events (workflow_uuid, key, value, serialization)
 SELECT workflow_uuid, key, value, serialization
 FROM (
@@ -145,7 +145,7 @@ WHERE age = 1;
 -- name: copy_streams
 -- Copies what steps below the points appended, without the gaps that later steps leave: not every
 -- reader passes over one.
-WITH {forks}
+WITH {forks_wanted}
 INSERT INTO streams (workflow_uuid, key, value, "offset", function_id, serialization)
 SELECT
     forks.id, s.key, s.value,
@@ -156,7 +156,7 @@ CROSS JOIN streams s ON s.workflow_uuid = forks.source AND s.function_id < forks
 
 -- name: copy_stream_log
 -- The same of what is logged of it. The id of an append begins with its step.
-WITH {forks}
+WITH {forks_wanted}
 INSERT INTO perdure_stream_log (workflow_id, append_id)
 SELECT forks.id, l.append_id
 FROM forks

@@ -12,6 +12,7 @@ import pytest
 from perdure import IdPolicy, InvalidArgument, Queue, QueueDeduplicated, workflow
 from perdure.errors import DatabaseRejected, DatabaseUnavailable, WorkflowIdInUse
 from perdure.model.workflow import Start
+from tests.support.store import cancel
 from tests.support.engines import Lab
 from tests.support.workflows import child
 
@@ -33,7 +34,7 @@ async def test_many_are_enqueued_in_few_statements_and_begun_in_their_order(lab:
     assert lab.store.counts["start"] <= 4
     assert len({handle.workflow_id for handle in handles}) == MANY
     assert (await engine.queues.depth("q")).enqueued == MANY
-    await engine.kernel.store.cancel([handle.workflow_id for handle in handles[20:]])
+    await cancel(engine.kernel.store, [handle.workflow_id for handle in handles[20:]])
     await engine.queues.resume("q")
     assert [await handle for handle in handles[:20]] == list(range(20))
     assert begun == list(range(20))

@@ -275,10 +275,10 @@ async def waiters(site: Site) -> int:
 
 
 async def test_a_cancel_waits_for_the_lock(site: Site, me: Process) -> None:
-    """“Waits for row locks, in id order”."""
+    """“The rows it concerns are locked in id order”."""
     run = await me.running()
     async with held(site, run.workflow_id):
-        cancelling = asyncio.create_task(me.store.cancel([run.workflow_id]))
+        cancelling = asyncio.create_task(me.cancel([run.workflow_id]))
         await eventually(lambda: waiters(site))
         assert not cancelling.done()
     assert await cancelling == [run.workflow_id]

@@ -15,7 +15,7 @@ from perdure.model.workflow import Fence
 from tests.support import rows
 from tests.support.backdoor import connect_file
 from tests.support.database import SQLITE_PREFIX, MovableClock, build_store
-from tests.support.store import Process, Site, kinds
+from tests.support.store import Process, Site, cancel, kinds
 
 WRITTEN, MINE, LOST = AnswerKind.WRITTEN, AnswerKind.MINE, AnswerKind.LOST
 ROUNDS = 60
@@ -156,7 +156,7 @@ async def test_every_statement_has_a_deadline(site: Site, me: Process) -> None:
     try:
         async with locked(site, rows.fence_of(run)):
             with pytest.raises((DatabaseUnavailable, DatabaseConflict)):
-                await store.cancel([run.workflow_id])
-        assert await store.cancel([run.workflow_id]) == [run.workflow_id]
+                await cancel(store, [run.workflow_id])
+        assert await cancel(store, [run.workflow_id]) == [run.workflow_id]
     finally:
         await store.close()

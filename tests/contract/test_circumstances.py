@@ -101,7 +101,7 @@ async def test_the_window_is_that_of_the_next_claim(site: Site, me: Process) -> 
     runs = (await me.claim_shared(limit=3)).runs
     times = sorted(row["started_at"] for row in await site.own("rate_log"))
     assert len(times) == 3
-    await me.store.cancel([runs[0].workflow_id])
+    await me.cancel([runs[0].workflow_id])
     of_a = sorted(
         row["started_at"] for row in await site.own("rate_log") if row["partition_key"] == "a"
     )

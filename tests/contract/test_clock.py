@@ -106,7 +106,7 @@ async def test_releases_cancels_and_steps_are_later(site: Site, me: Process, lat
     one, two = await me.running(), await me.running()
     await me.store.record([rows.checkpoint(one)])
     await me.store.release([rows.release(one, 500)])
-    await me.store.cancel([two.workflow_id])
+    await me.cancel([two.workflow_id])
     (step,) = await site.steps(one.workflow_id)
     released, cancelled = await site.status(one.workflow_id), await site.status(two.workflow_id)
     assert step["retention_timestamp"] >= later

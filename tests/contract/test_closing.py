@@ -167,7 +167,7 @@ async def test_who_lost_the_run_closes_nothing(site: Site, me: Process, how: str
     elif how == "gone":
         fence = Fence(rows.wid(), run.creator)
     else:
-        await me.store.cancel([run.workflow_id])
+        await me.cancel([run.workflow_id])
     before = await site.steps(run.workflow_id)
     batch = [
         rows.closing(fence, 3, (opening(fence),), (5,)),
@@ -182,7 +182,7 @@ async def test_who_lost_the_run_closes_nothing(site: Site, me: Process, how: str
 async def test_one_batch_can_hold_every_answer(site: Site, me: Process) -> None:
     """“Record verdicts of scopes”: a bad one costs its neighbours nothing."""
     run, other, lost = await me.running(), await me.running(), await me.running()
-    await me.store.cancel([lost.workflow_id])
+    await me.cancel([lost.workflow_id])
     old = rows.closing(run, 2, (opening(run),))
     await me.store.close_scopes([old])
     void = old._replace(

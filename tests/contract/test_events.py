@@ -94,7 +94,7 @@ async def test_answers_are_those_of_a_record(site: Site, me: Process) -> None:
     await me.store.publish([first])
     other = rows.checkpoint(run, 2, name="other")
     await me.store.record([other])
-    await me.store.cancel([lost.workflow_id])
+    await me.cancel([lost.workflow_id])
     answers = await me.store.publish(
         [
             rows.event(run, 2, value="no"),

@@ -132,7 +132,7 @@ async def test_an_outcome_another_execution_recorded_is_adopted(site: Site, me: 
 async def test_a_cancelled_run_is_mine_to_its_execution(me: Process) -> None:
     """“the row is terminal already, `standing` is its recorded outcome (whoever wrote it)”."""
     run = await me.running()
-    await me.store.cancel([run.workflow_id])
+    await me.cancel([run.workflow_id])
     (answer,) = await me.store.finish([rows.finish(run)])
     assert answer.kind is MINE
     assert answer.standing is not None
@@ -290,7 +290,7 @@ async def test_a_repeated_release_is_lost_and_changes_nothing(site: Site, me: Pr
 async def test_releases_answer_in_order(site: Site, me: Process) -> None:
     """“Answers come in the order of the items”."""
     one, two, three = [await me.running() for _ in range(3)]
-    await me.store.cancel([two.workflow_id])
+    await me.cancel([two.workflow_id])
     answers = await me.store.release(
         [
             Release(three.workflow_id, three.creator, 500, True),

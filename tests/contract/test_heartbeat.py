@@ -229,7 +229,7 @@ async def test_the_next_time_is_that_of_the_earliest_delay(site: Site, me: Proce
     due = (await site.status(early.workflow_id))["delay_until_epoch_ms"]
     beat = await me.beat()
     assert (beat.next_at_ms, beat.ready) == (due, ())
-    await me.store.cancel([early.workflow_id])
+    await me.cancel([early.workflow_id])
     later = (await site.status(late.workflow_id))["delay_until_epoch_ms"]
     assert (await me.beat()).next_at_ms == later
 

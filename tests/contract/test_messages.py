@@ -92,7 +92,7 @@ async def test_a_repeated_send_is_mine(site: Site, me: Process) -> None:
     assert kinds(await me.store.send(batch)) == [WRITTEN, WRITTEN]
     before = await messages(site)
     assert kinds(await me.store.send(batch)) == [MINE, MINE]
-    await me.store.cancel([run.workflow_id])
+    await me.cancel([run.workflow_id])
     assert kinds(await me.store.send(batch)) == [MINE, MINE]
     assert await messages(site) == before
 
@@ -167,7 +167,7 @@ async def test_a_caller_that_lost_its_run_sends_nothing(site: Site, me: Process,
     elif how == "gone":
         fence = Fence(rows.wid(), run.creator)
     else:
-        await me.store.cancel([run.workflow_id])
+        await me.cancel([run.workflow_id])
     item = rows.sending(rows.message(other), caller=rows.checkpoint(fence))
     beside = rows.sending(rows.message(other, '"beside"'))
     assert kinds(await me.store.send([item, beside])) == [LOST, WRITTEN]
@@ -376,7 +376,7 @@ async def test_a_repeated_receive_is_mine_and_shows_the_message(site: Site, me: 
     for repeated in (item, later):
         (answer,) = await me.store.receive([repeated])
         assert (answer.kind, answer.standing) == (MINE, first.standing)
-    await me.store.cancel([run.workflow_id])
+    await me.cancel([run.workflow_id])
     assert kinds(await me.store.receive([item])) == [MINE]
     assert [row["consumed"] for row in await messages(site)] == [True, False]
 
@@ -422,7 +422,7 @@ async def test_one_batch_of_receivers_can_hold_every_answer(site: Site, me: Proc
     run, other, lost = await me.running(), await me.running(), await me.running()
     await me.store.record([rows.checkpoint(run, 1, name="x"), rows.checkpoint(run, 2, name="r")])
     await me.store.send([rows.sending(rows.message(run), rows.message(lost))])
-    await me.store.cancel([lost.workflow_id])
+    await me.cancel([lost.workflow_id])
     batch: list[Receiving] = [
         rows.receiving(lost),
         rows.receiving(run, 1),

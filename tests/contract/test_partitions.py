@@ -41,7 +41,7 @@ async def test_each_partition_has_the_limit_for_itself(me: Process) -> None:
     await backlog(me, 3, "a", "b")
     assert sorted(ids(await me.claim_shared())) == ["a0", "a1", "b0", "b1"]
     assert (await me.turn()).is_full
-    await me.store.cancel([rows.wid("b0")])
+    await me.cancel([rows.wid("b0")])
     assert ids(await me.claim_shared()) == ["b2"]
 
 
@@ -101,7 +101,7 @@ async def test_each_partition_has_a_rate_for_itself(site: Site, me: Process) -> 
     await backlog(me, 5, "a")
     first = await me.claim_shared()
     assert ids(first) == ["a0", "a1"]
-    await me.store.cancel(ids(first))
+    await me.cancel(ids(first))
     site.clock.advance(20_000)
     await backlog(me, 5, "b")
     assert ids(await me.claim_shared()) == ["b0", "b1"]
@@ -287,7 +287,7 @@ async def test_a_key_without_characters_is_one(site: Site, me: Process) -> None:
     await me.queue(partitioned=True, partition_concurrency=1)
     found = [await site.foreign(queue_partition_key="") for _ in range(2)]
     assert len((await me.claim_shared()).runs) == 1
-    await me.store.cancel(found[:1])
+    await me.cancel(found[:1])
     assert ids(await me.claim_shared()) == found[1:]
 
 

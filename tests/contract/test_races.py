@@ -66,7 +66,7 @@ async def test_nothing_is_recorded_once_the_next_owner_has_read(site: Site, me: 
         assert len(read.get(old.workflow_id, [])) == len(stored)
         assert len(stored) == (1 if recorded is WRITTEN else 0)
         assert recorded in (WRITTEN, LOST, BUSY)
-        await next_owner.store.cancel([old.workflow_id])
+        await next_owner.cancel([old.workflow_id])
 
 
 @pytest.mark.parametrize("rival", ["cancel", "finish", "release"])
@@ -79,7 +79,7 @@ async def test_a_step_and_an_ending_exclude_each_other(site: Site, me: Process, 
 
         async def end(run: Any = run) -> Any:
             if rival == "cancel":
-                return await other.store.cancel([run.workflow_id])
+                return await other.cancel([run.workflow_id])
             if rival == "finish":
                 return await other.store.finish([rows.finish(run)])
             return await other.store.release([rows.release(run)])
@@ -130,7 +130,7 @@ async def test_a_start_and_a_takeover_exclude_each_other(site: Site, me: Process
             "SELECT workflow_uuid FROM workflow_status WHERE status = 'PENDING'"
         )
         assert left == []
-        await me.store.cancel([run.workflow_id, waiting.workflow_id])
+        await me.cancel([run.workflow_id, waiting.workflow_id])
         await victim.link.close()
 
 
@@ -155,7 +155,7 @@ async def test_two_takers_of_one_boot_move_each_row_once(site: Site, me: Process
         assert any(result.finished for result in results)
         claimed = await me.claim(queues=(INTERNAL_QUEUE,))
         assert len(claimed) == 5
-        await me.store.cancel([run.workflow_id for run in claimed])
+        await me.cancel([run.workflow_id for run in claimed])
 
 
 async def until_written(store: Store, batch: list[Checkpoint]) -> None:
@@ -183,7 +183,8 @@ async def test_batches_in_opposite_orders_never_deadlock(site: Site, me: Process
 
 
 async def test_endings_in_opposite_orders_never_deadlock(site: Site, me: Process) -> None:
-    """“Waits for row locks, in id order”; “the five things that can have happened to one row”."""
+    """“The rows it concerns are locked in id order”; “the five things that can have happened to one
+    row”."""
     other = await site.process()
     for number in range(25):
         runs = [rows.direct() for _ in range(40)]
@@ -193,14 +194,14 @@ async def test_endings_in_opposite_orders_never_deadlock(site: Site, me: Process
             number,
             partial(me.store.finish, [rows.finish(run) for run in runs]),
             partial(other.store.release, [rows.release(run) for run in reversed(runs)]),
-            partial(other.store.cancel, ids[::-1]),
+            partial(other.cancel, ids[::-1]),
             partial(me.store.record, [rows.checkpoint(run) for run in runs[::2]]),
         )
         await _one_story(site, runs, (finished, released, cancelled, recorded))
 
 
 async def test_cancels_in_opposite_orders_never_deadlock(site: Site, me: Process) -> None:
-    """“Waits for row locks, in id order”; a claim passes over what is locked."""
+    """“The rows it concerns are locked in id order”; a claim passes over what is locked."""
     other = await site.process()
     for number in range(25):
         batch = [rows.enqueued() for _ in range(60)]
@@ -208,8 +209,8 @@ async def test_cancels_in_opposite_orders_never_deadlock(site: Site, me: Process
         ids = [item.workflow_id for item in batch]
         cancelled, again, claimed = await race(
             number,
-            partial(me.store.cancel, ids),
-            partial(other.store.cancel, ids[::-1]),
+            partial(me.cancel, ids),
+            partial(other.cancel, ids[::-1]),
             partial(other.claim, limit=60),
         )
         assert set(cancelled) == set(again) == set(ids)

@@ -81,7 +81,7 @@ async def test_a_repeated_record_is_mine_after_the_run_was_lost(
     if ending == "takeover":
         await site.update(run.workflow_id, owner_xid="the next owner")
     elif ending == "cancel":
-        await me.store.cancel([run.workflow_id])
+        await me.cancel([run.workflow_id])
     elif ending == "finish":
         await me.store.finish([rows.finish(run)])
     else:
@@ -164,7 +164,7 @@ async def test_one_batch_can_hold_every_answer_in_its_order(site: Site, me: Proc
     """“Answers in the order of the items”."""
     held, other, lost = await me.running(), await me.running(), await me.running()
     await me.store.record([rows.checkpoint(held, 1), rows.checkpoint(held, 2)])
-    await me.store.cancel([lost.workflow_id])
+    await me.cancel([lost.workflow_id])
     answers = await me.store.record(
         [
             rows.checkpoint(other, 5),
@@ -208,7 +208,7 @@ async def test_a_thousand_steps_of_many_runs_in_one_batch(site: Site, me: Proces
     """“Insert step rows, each fenced on its run”: 1,000 rows of 100 runs, one of them lost."""
     runs = [rows.direct() for _ in range(100)]
     await me.start(*runs)
-    await me.store.cancel([runs[50].workflow_id])
+    await me.cancel([runs[50].workflow_id])
     batch = [rows.checkpoint(run, step) for step in range(1, 11) for run in reversed(runs)]
     answers = await me.store.record(batch)
     for item, answer in zip(batch, answers, strict=True):

@@ -45,7 +45,7 @@ async def test_an_ending_makes_room_for_the_next(me: Process) -> None:
         fence = Fence(run.workflow_id, run.owner)
         ended.append(run.workflow_id)
         if number % 2:
-            await me.store.cancel([run.workflow_id])
+            await me.cancel([run.workflow_id])
         else:
             await me.store.finish([rows.finish(fence)])
     assert ended == [f"w{number:02}" for number in range(5)]
@@ -95,9 +95,9 @@ async def test_more_may_run_than_a_limit_that_was_lowered(site: Site, me: Proces
     taken = (await me.claim_shared()).runs
     await me.store.change_queue(rows.QUEUE, lambda _: rows.queue(concurrency=1))
     assert (await me.turn()).is_full
-    await me.store.cancel([run.workflow_id for run in taken[:2]])
+    await me.cancel([run.workflow_id for run in taken[:2]])
     assert (await me.turn()).is_full
-    await me.store.cancel([taken[2].workflow_id])
+    await me.cancel([taken[2].workflow_id])
     assert (await me.turn()).taken == 1
     await me.store.change_queue(rows.QUEUE, lambda _: rows.queue(concurrency=4))
     assert (await me.turn()).taken == 3
@@ -169,7 +169,7 @@ async def test_priority_then_creation_then_id(site: Site, me: Process) -> None:
         await site.foreign(name, priority=priority, created_at=created_at)
     claim = await me.claim_shared()
     assert ids(claim) == ["c", "a", "b", "d"]
-    await me.store.cancel(ids(claim))
+    await me.cancel(ids(claim))
     assert ids(await me.claim_shared(limit=1)) == ["e"]
     assert ids(await me.claim_shared()) == ["f"]
 

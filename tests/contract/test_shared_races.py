@@ -160,7 +160,7 @@ async def test_no_window_holds_more_claims_than_the_rate(site: Site, me: Process
             ]
             claimed |= {fence.workflow_id for fence in held}
             away = [fence for index, fence in enumerate(held) if index % 3]
-            await me.store.cancel([fence.workflow_id for fence in away if number % 2])
+            await me.cancel([fence.workflow_id for fence in away if number % 2])
             await me.store.release([rows.release(fence) for fence in away if not number % 2])
             if len(times) >= 60:
                 break
@@ -185,7 +185,7 @@ async def test_a_limit_changed_meanwhile_binds_what_comes_after(site: Site, me: 
         assert len(before) <= 6
         assert len(after) <= 1
         assert len(before) + len(after) == await site.pending()
-        await me.store.cancel([fence.workflow_id for fence in before + after])
+        await me.cancel([fence.workflow_id for fence in before + after])
 
 
 async def test_a_paused_queue_gives_nothing_from_then_on(site: Site, me: Process) -> None:
@@ -201,7 +201,7 @@ async def test_a_paused_queue_gives_nothing_from_then_on(site: Site, me: Process
             (QueueTurn(rows.QUEUE),),
             (QueueTurn(rows.QUEUE, contended=True),),
         }
-        await me.store.cancel([fence.workflow_id for fence in fences_of(await runs)])
+        await me.cancel([fence.workflow_id for fence in fences_of(await runs)])
         await me.store.pause_queue(rows.QUEUE, paused=False)
 
 
@@ -241,7 +241,7 @@ async def test_cancels_and_claims_never_deadlock(site: Site, me: Process) -> Non
             await me.start(*batch)
             wanted = [item.workflow_id for item in batch]
             claims, _ = await asyncio.gather(
-                at_once(number, claimants, limit=2), me.store.cancel(wanted)
+                at_once(number, claimants, limit=2), me.cancel(wanted)
             )
             fences = fences_of(claims)
             assert sorted(await me.store.lost(fences)) == sorted(f.workflow_id for f in fences)

@@ -130,7 +130,7 @@ async def test_what_becomes_of_a_run_gives_no_claim_back(site: Site, me: Process
     await backlog(me, 9)
     runs = (await me.claim_shared()).runs
     fences = [Fence(run.workflow_id, run.owner) for run in runs]
-    await me.store.cancel([fences[0].workflow_id])
+    await me.cancel([fences[0].workflow_id])
     await me.store.release([rows.release(fences[1])])
     await me.store.finish([rows.finish(fences[2])])
     first = min(row["started_at"] for row in await site.own("rate_log"))
@@ -248,7 +248,7 @@ async def test_a_concurrency_and_a_rate_both_bind(site: Site, me: Process) -> No
     runs = (await me.claim_shared()).runs
     assert len(runs) == 2
     assert await me.turn() == QueueTurn(rows.QUEUE, is_full=True)
-    await me.store.cancel([run.workflow_id for run in runs])
+    await me.cancel([run.workflow_id for run in runs])
     assert (await me.turn()).taken == 1
     turn = await me.turn()
     assert (turn.is_full, turn.frees_at_ms is not None) == (True, True)

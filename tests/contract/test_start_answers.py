@@ -110,7 +110,7 @@ async def test_an_ended_holder_frees_the_deduplication_id(me: Process, ending: s
     if ending == "finish":
         await me.store.finish([rows.finish(Fence(claimed.workflow_id, claimed.owner))])
     else:
-        await me.store.cancel([holder.workflow_id])
+        await me.cancel([holder.workflow_id])
     assert kinds(await me.start(rows.enqueued(deduplication_id="d"))) == [WRITTEN]
 
 

@@ -68,7 +68,7 @@ async def test_a_repeated_child_start_is_mine_after_the_parent_was_lost(me: Proc
     parent = await me.running()
     item = rows.child_of(parent, 1, rows.direct())
     await me.start(item)
-    await me.store.cancel([parent.workflow_id])
+    await me.cancel([parent.workflow_id])
     assert kinds(await me.start(item)) == [MINE]
 
 
@@ -76,7 +76,7 @@ async def lose(site: Site, me: Process, parent: NewWorkflow, how: str) -> Fence:
     """Take the parent from its owner, and return the fence the owner still believes in."""
     fence = rows.fence_of(parent)
     if how == "cancelled":
-        await me.store.cancel([parent.workflow_id])
+        await me.cancel([parent.workflow_id])
     elif how == "finished":
         await me.store.finish([rows.finish(parent)])
     elif how == "released":
@@ -163,7 +163,7 @@ async def test_a_conflict_about_the_child_comes_before_anything_about_its_parent
         await me.store.record([rows.checkpoint(parent, 1)])
     await me.running("there")
     if parent_state == "cancelled":
-        await me.store.cancel([parent.workflow_id])
+        await me.cancel([parent.workflow_id])
     before = await site.steps(parent.workflow_id)
     assert kinds(await me.start(rows.child_of(parent, 1, rows.direct("there")))) == [CONFLICT]
     assert await site.steps(parent.workflow_id) == before
@@ -175,7 +175,7 @@ async def test_a_taken_step_id_is_a_conflict_also_when_the_parent_is_lost(
     """“They are checked in this order of precedence: *written*, *mine*, *conflict*, *lost*”."""
     parent = await me.running()
     await me.store.record([rows.checkpoint(parent, 1)])
-    await me.store.cancel([parent.workflow_id])
+    await me.cancel([parent.workflow_id])
     item = rows.child_of(parent, 1, rows.direct())
     (answer,) = await me.start(item)
     assert (answer.kind, answer.standing) == (CONFLICT, None)
@@ -186,7 +186,7 @@ async def test_every_combination_side_by_side_in_one_batch(site: Site, me: Proce
     """“One item never fails its neighbours”."""
     held, lost = await me.running(), await me.running()
     await me.store.record([rows.checkpoint(held, 1)])
-    await me.store.cancel([lost.workflow_id])
+    await me.cancel([lost.workflow_id])
     await me.running("there")
     repeated = rows.child_of(held, 9, rows.direct())
     await me.start(repeated)

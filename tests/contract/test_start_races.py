@@ -70,7 +70,7 @@ async def test_a_start_while_the_holder_ends(site: Site, me: Process) -> None:
         wanted = rows.enqueued(deduplication_id="d")
         _, (answer,) = await race(
             number,
-            partial(other.store.cancel, [holder.workflow_id]),
+            partial(other.cancel, [holder.workflow_id]),
             partial(me.store.start, rows.starts(wanted), me.executor),
         )
         assert answer.kind in (WRITTEN, CONFLICT, AnswerKind.BUSY)
@@ -78,7 +78,7 @@ async def test_a_start_while_the_holder_ends(site: Site, me: Process) -> None:
             assert answer.standing is not None
             assert answer.standing.workflow_id == holder.workflow_id
         assert await site.exists(wanted.workflow_id) is (answer.kind is WRITTEN)
-        await me.store.cancel([wanted.workflow_id])
+        await me.cancel([wanted.workflow_id])
 
 
 async def test_children_of_one_parent_in_opposite_orders_never_deadlock(

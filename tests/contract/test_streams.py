@@ -126,7 +126,7 @@ async def test_one_batch_can_hold_every_answer(site: Site, me: Process) -> None:
     other = rows.checkpoint(run, 3, name="other")
     await me.store.append([logged, recorded])
     await me.store.record([other])
-    await me.store.cancel([lost.workflow_id])
+    await me.cancel([lost.workflow_id])
     fresh = rows.appending_inside(run, 5, value="5")
     answers = await me.store.append(
         [

@@ -145,7 +145,7 @@ async def test_a_run_is_left_to_its_process_for_a_moment(site: Site, me: Process
 
 
 async def test_an_overdue_row_ends_as_a_cancelled_one(site: Site, me: Process) -> None:
-    """“become CANCELLED, as `RunStore.cancel` does it”: the same columns, to the last."""
+    """“become CANCELLED, as a `Cancel` does it”: the same columns, to the last."""
     swept, cancelled = [
         await overdue(
             site,
@@ -165,7 +165,7 @@ async def test_an_overdue_row_ends_as_a_cancelled_one(site: Site, me: Process) -
     begun = await me.store.now_ms()
     await site.update(cancelled, workflow_deadline_epoch_ms=None)
     assert (await me.sweep()).expired == (swept,)
-    await me.store.cancel([cancelled])
+    await me.cancel([cancelled])
     found, expected = await site.status(swept), await site.status(cancelled)
     assert found["completed_at"] == found["updated_at"] >= begun
     own = {"workflow_uuid", "completed_at", "updated_at", "created_at", "delay_until_epoch_ms"}

@@ -164,7 +164,7 @@ async def test_writers_of_one_stream_leave_no_gap(site: Site, me: Process) -> No
 
 async def ended(process: Process, run: NewWorkflow, reading: Reading) -> list[StreamPage]:
     """What the reader finds once the run is cancelled."""
-    await process.store.cancel([run.workflow_id])
+    await process.cancel([run.workflow_id])
     return await process.store.stream_pages([reading])
 
 

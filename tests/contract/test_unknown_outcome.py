@@ -177,9 +177,9 @@ async def test_a_registration(site: Site, me: Process, proxy: FaultProxy, commit
 async def test_a_cancel(site: Site, me: Process, proxy: FaultProxy, committed: bool) -> None:
     """“every method is safe to repeat after an unknown outcome”."""
     run = await me.running()
-    await me.store.cancel([rows.wid()])
-    await cut(proxy, committed, lambda: me.store.cancel([run.workflow_id]))
-    assert await me.store.cancel([run.workflow_id]) == [run.workflow_id]
+    await me.cancel([rows.wid()])
+    await cut(proxy, committed, lambda: me.cancel([run.workflow_id]))
+    assert await me.cancel([run.workflow_id]) == [run.workflow_id]
     assert (await site.status(run.workflow_id))["status"] == "CANCELLED"
 
 

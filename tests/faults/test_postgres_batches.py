@@ -52,7 +52,7 @@ async def test_an_id_twice_in_a_batch_is_judged_against_the_first(site: Site, me
 
 async def test_children_of_a_lost_parent_are_lost_alone(site: Site, me: Process) -> None:
     parent, cancelled = await me.running(), await me.running()
-    await me.store.cancel([cancelled.workflow_id])
+    await me.cancel([cancelled.workflow_id])
     batch = [rows.child_of(parent, 1 + n, rows.direct()) for n in range(COUNT)]
     batch[3] = rows.child_of(cancelled, 1, rows.direct())
     assert kinds(await me.store.start(batch, me.executor)) == but(3, LOST)
@@ -91,7 +91,7 @@ async def test_children_of_a_locked_parent_are_busy(site: Site, me: Process) -> 
 
 async def test_each_step_of_a_batch_has_its_own_answer(site: Site, me: Process) -> None:
     run, cancelled, locked = [await me.running() for _ in range(3)]
-    await me.store.cancel([cancelled.workflow_id])
+    await me.cancel([cancelled.workflow_id])
     standing = rows.checkpoint(run, 1)
     await me.store.record([standing])
     steps = [rows.checkpoint(run, 10 + n) for n in range(COUNT)]

@@ -17,7 +17,7 @@ from tests.support import rows
 from tests.support.database import MovableClock, PostgresDatabase, apart, migrate
 from tests.support.postgres import PostgresServer
 from tests.support.proxy import FaultProxy
-from tests.support.store import Process, Site, kinds, open_site
+from tests.support.store import Process, Site, cancel, kinds, open_site
 from tests.support.waiting import eventually
 
 WRITTEN = AnswerKind.WRITTEN
@@ -113,8 +113,8 @@ async def test_a_lock_held_too_long_ends_the_statement_on_the_server(
         lock = "SELECT 1 FROM workflow_status WHERE workflow_uuid = ? FOR UPDATE"
         async with site.postgres.transaction(lock, run.workflow_id):
             with pytest.raises(DatabaseUnavailable, match="57014"):
-                await store.cancel([run.workflow_id])
-        assert await store.cancel([run.workflow_id]) == [run.workflow_id]
+                await cancel(store, [run.workflow_id])
+        assert await cancel(store, [run.workflow_id]) == [run.workflow_id]
     finally:
         await store.close()
 

@@ -233,7 +233,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(process=processes, ids=some_ids)
     def cancel(self, process: int, ids: list[WorkflowId]) -> None:
         """A cancel by an operator."""
-        changed = self.do(self.processes[process].store.cancel(ids))
+        changed = self.do(self.processes[process].cancel(ids))
         assert set(changed) == self.model.cancel(ids)
 
     @rule(

@@ -9,6 +9,7 @@ from msgspec.structs import fields as fields_of
 
 from perdure.model.ids import BOOT_PREFIX, BootId, ExecutorId, OwnerToken, StepId, WorkflowId
 from perdure.model.lease import NewLease, Serves
+from perdure.model.management import Caller, Managed, Recorded
 from perdure.model.queue import Load, QueueLimits, QueueSettings
 from perdure.model.status import WorkflowState
 from perdure.model.talk import (
@@ -197,6 +198,18 @@ def appending_inside(
     """A value that run appends inside a step, in an append of its own."""
     outside = appending(run, step_id, key, value)
     return outside._replace(caller=None, append_id=fresh("append"))
+
+
+def caller(run: NewWorkflow | Fence, step_id: int = 1, name: str = "command") -> Caller:
+    """A step of that run that gives a command; it records the ids, or the refusal's class."""
+    bare = checkpoint(run, step_id, name=name, output=None, serialization=None)
+    return Caller(bare, _recorded)
+
+
+def _recorded(managed: Managed) -> Recorded:
+    if managed.refusal is None:
+        return Recorded(" ".join(managed.ids), None, PORTABLE_JSON)
+    return Recorded(None, type(managed.refusal).__name__, PORTABLE_JSON)
 
 
 def closing(

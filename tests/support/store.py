@@ -10,6 +10,7 @@ from typing import Any, cast
 from perdure.model.answer import Answer, AnswerKind
 from perdure.model.ids import BootId, ExecutorId, WorkflowId
 from perdure.model.lease import Beat, LeaseSeen, NewLease
+from perdure.model.management import Cancel, Command, Managed
 from perdure.model.queue import Load, QueueRow, QueueTurn, Swept
 from perdure.model.wire import PORTABLE_JSON
 from perdure.model.workflow import (
@@ -32,6 +33,19 @@ SWEEP_LIMIT = 1000
 def kinds(answers: Sequence[Answer[Any]]) -> list[AnswerKind]:
     """The answers without what they show."""
     return [answer.kind for answer in answers]
+
+
+async def managed(store: Store, command: Command) -> Managed:
+    """What comes of a command that no workflow gives."""
+    answer = await store.manage(command)
+    assert answer.kind is AnswerKind.WRITTEN
+    assert isinstance(answer.standing, Managed)
+    return answer.standing
+
+
+async def cancel(store: Store, ids: Sequence[WorkflowId]) -> list[WorkflowId]:
+    """Cancel these; the ids that were."""
+    return list((await managed(store, Cancel(tuple(ids)))).ids)
 
 
 @dataclass
@@ -96,6 +110,14 @@ class Process:
         """What a claim under its limits finds in that queue."""
         (turn,) = (await self.claim_shared(queue, **fields)).turns
         return turn
+
+    async def managed(self, command: Command) -> Managed:
+        """What comes of a command that no workflow gives."""
+        return await managed(self.store, command)
+
+    async def cancel(self, ids: Sequence[WorkflowId]) -> list[WorkflowId]:
+        """Cancel these; the ids that were."""
+        return await cancel(self.store, ids)
 
     async def queue(self, name: str = rows.QUEUE, **fields: Any) -> QueueRow:
         """Register a queue of these limits, whatever stands there."""

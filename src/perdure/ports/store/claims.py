@@ -62,6 +62,6 @@ class ClaimStore(Protocol):
         Up to `limit` DELAYED rows whose `delay_until` has come become ENQUEUED, the longest due
         first; `updated_at` stays as the other SDKs leave it, and a debounced row's deduplication id
         is cleared. Up to `limit` ENQUEUED, DELAYED or PENDING rows whose deadline has come become
-        CANCELLED, as `RunStore.cancel` does it. Only rows of this application or of none.
+        CANCELLED, as a `Cancel` does it. Only rows of this application or of none.
         """
         ...

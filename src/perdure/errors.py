@@ -38,9 +38,11 @@ PerdureError
 │   └── StepRetriesExhausted      every allowed attempt failed
 ├── RemoteError                   an error recorded elsewhere whose class is not known here
 └── DatabaseError                 trouble with the system database; never a workflow's outcome
-    ├── DatabaseUnavailable       no connection, server going down, statement out of time
+    ├── DatabaseUnavailable       no connection, server going down
+    │   └── StatementTimeout      a statement ran out of its time
     ├── DatabaseConflict          serialization failure, deadlock, lock not available
     ├── DatabaseRejected          the statement or a value was refused for good
+    ├── ListingTooSlow            a listing or count has to be narrowed
     ├── LeaseLost                 this process start was taken for dead
     └── SchemaError
         ├── SchemaMissing
@@ -399,7 +401,11 @@ class DatabaseError(PerdureError):
 
 
 class DatabaseUnavailable(DatabaseError):
-    """No connection, a server going down, or a statement out of its time; retried."""
+    """No connection, or a server going down; retried."""
+
+
+class StatementTimeout(DatabaseUnavailable):
+    """A statement ran out of its time; what it waited for may be free the next time."""
 
 
 class DatabaseConflict(DatabaseError):
@@ -408,6 +414,21 @@ class DatabaseConflict(DatabaseError):
 
 class DatabaseRejected(DatabaseError):
     """The database refused a statement or a value for good; retrying cannot help."""
+
+
+class ListingTooSlow(DatabaseError):
+    """A listing or a count went through more rows than the time for a statement allows."""
+
+    def __init__(self, limit_s: float) -> None:
+        super().__init__(
+            f"the workflows were not found within {limit_s:g} s: their number is too large for "
+            "conditions that no index serves. Add one that narrows them: ids, parents, "
+            "forked_from, schedules, dedup_ids, queues together with a state that waits or runs, "
+            "the states ERROR, CANCELLED, MAX_RECOVERY_ATTEMPTS_EXCEEDED, PENDING or DELAYED, or "
+            "a window of created_from/created_to, started_… or completed_…; on Postgres also "
+            "attributes"
+        )
+        self.limit_s = limit_s
 
 
 class LeaseLost(DatabaseError):

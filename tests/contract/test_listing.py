@@ -1,4 +1,4 @@
-"""`ReadStore.list_workflows`: filters, order, pages."""
+"""`ListingStore.list_workflows`: filters, order, pages."""
 
 import json
 from typing import Any
@@ -7,8 +7,9 @@ import msgspec
 import pytest
 
 from perdure.model.ids import WorkflowId
+from perdure.model.listing import Cursor, ListingRequest
 from perdure.model.status import WorkflowState
-from perdure.model.workflow import WorkflowFilter, WorkflowKey, WorkflowRow
+from perdure.model.workflow import WorkflowKey, WorkflowRow
 from tests.support import rows
 from tests.support.store import Process, Site
 
@@ -102,20 +103,20 @@ FULL = WorkflowRow(
 
 async def listed(me: Process, **wanted: Any) -> list[WorkflowId]:
     """The ids of a listing, in its order."""
-    found = await me.store.list_workflows(WorkflowFilter(**wanted))
+    found = await me.store.list_workflows(ListingRequest(**wanted))
     return [row.workflow_id for row in found]
 
 
 async def pages(me: Process, **wanted: Any) -> list[list[WorkflowId]]:
     """Every page of a listing, each asked for after the last row of the one before."""
     found: list[list[WorkflowId]] = []
-    after: tuple[int, WorkflowId] | None = None
+    after: Cursor | None = None
     while True:
-        page = await me.store.list_workflows(WorkflowFilter(after=after, **wanted))
+        page = await me.store.list_workflows(ListingRequest(after=after, **wanted))
         if not page:
             return found
         found.append([row.workflow_id for row in page])
-        after = (page[-1].created_at_ms, page[-1].workflow_id)
+        after = Cursor.behind(page[-1])
 
 
 async def test_every_column_is_read(site: Site, me: Process) -> None:
@@ -133,9 +134,11 @@ async def test_payloads_only_when_asked(site: Site, me: Process) -> None:
     """“payloads if asked”."""
     found = await site.foreign(status="SUCCESS", inputs="in", output="out", error="err")
     await site.insert("workflow_input", workflow_uuid=found, inputs="in")
-    (bare,) = await me.store.list_workflows(rows.by_ids(found, with_payloads=False))
+    (bare,) = await me.store.list_workflows(
+        rows.by_ids(found, with_inputs=False, with_outputs=False)
+    )
     assert (bare.inputs, bare.output, bare.error) == (None, None, None)
-    (full,) = await me.store.list_workflows(rows.by_ids(found, with_payloads=True))
+    (full,) = await me.store.list_workflows(rows.by_ids(found))
     assert (full.inputs, full.output, full.error) == ("in", "out", "err")
 
 
@@ -210,15 +213,15 @@ async def test_pages_are_stable_under_inserts(site: Site, me: Process, newest_fi
     for number, name in enumerate(names):
         await site.foreign(name, created_at=BASE + number // 3)
     seen: list[WorkflowId] = []
-    after: tuple[int, WorkflowId] | None = None
+    after: Cursor | None = None
     for turn in range(10):
         page = await me.store.list_workflows(
-            WorkflowFilter(limit=4, after=after, newest_first=newest_first)
+            ListingRequest(limit=4, after=after, newest_first=newest_first)
         )
         if not page:
             break
         seen += [row.workflow_id for row in page]
-        after = (page[-1].created_at_ms, page[-1].workflow_id)
+        after = Cursor.behind(page[-1])
         await site.foreign(f"early-{turn}", created_at=BASE - 1 - turn)
         await site.foreign(f"late-{turn}", created_at=BASE + 100 + turn)
         await site.update(rows.wid(names[turn]), status="CANCELLED", updated_at=BASE + 999)
@@ -233,7 +236,7 @@ async def test_a_page_after_a_row_that_is_gone(site: Site, me: Process) -> None:
     for number in range(4):
         await site.foreign(f"w{number}", created_at=BASE + number)
     await site.backdoor.run("DELETE FROM workflow_status WHERE workflow_uuid = ?", "w1")
-    assert await listed(me, after=(BASE + 1, rows.wid("w1"))) == ["w2", "w3"]
+    assert await listed(me, after=Cursor(BASE + 1, rows.wid("w1"))) == ["w2", "w3"]
 
 
 async def test_each_filter_alone(site: Site, me: Process) -> None:
@@ -249,7 +252,7 @@ async def test_each_filter_alone(site: Site, me: Process) -> None:
     assert await listed(me, names=("f",)) == ["a", "c"]
     assert await listed(me, names=("f", "g", "h")) == ["a", "b", "c"]
     assert await listed(me, queues=("q2", "q1")) == ["a", "b"]
-    assert await listed(me, parent=rows.wid("a")) == ["c"]
+    assert await listed(me, parents=(rows.wid("a"),)) == ["c"]
     assert await listed(me, ids=(rows.wid("c"), rows.wid("a"), rows.wid("x"))) == ["a", "c"]
 
 
@@ -268,10 +271,10 @@ async def test_filters_together(site: Site, me: Process) -> None:
         states=(WorkflowState.SUCCESS,),
         names=("f",),
         queues=(rows.QUEUE,),
-        parent=rows.wid("p"),
-        id_prefix="w",
+        parents=(rows.wid("p"),),
+        id_prefixes=("w",),
         newest_first=True,
-        after=(BASE + 7, rows.wid("w07")),
+        after=Cursor(BASE + 7, rows.wid("w07")),
         limit=2,
     )
     assert found == ["w05", "w01"]
@@ -296,7 +299,7 @@ async def test_a_prefix_is_text(site: Site, me: Process, prefix: str, expected: 
     """“`id_prefix`”: its characters mean themselves, upper and lower case are different."""
     for name in ("a%b", "a_b", "a\\b", "a::b", "Ab", "acb", "éb", "o'b"):
         await site.foreign(name, created_at=BASE)
-    assert sorted(await listed(me, id_prefix=prefix)) == sorted(expected)
+    assert sorted(await listed(me, id_prefixes=(prefix,))) == sorted(expected)
 
 
 async def test_only_this_applications_and_unclaimed_rows(site: Site, me: Process) -> None:
@@ -324,8 +327,8 @@ async def test_values_of_a_filter_are_never_sql(site: Site, me: Process) -> None
     assert await listed(me, ids=(rows.wid(evil),)) == [evil]
     assert await listed(me, names=(evil,)) == [evil]
     assert await listed(me, queues=(evil,)) == [evil]
-    assert await listed(me, parent=rows.wid(evil)) == [evil]
-    assert await listed(me, id_prefix=evil) == [evil]
+    assert await listed(me, parents=(rows.wid(evil),)) == [evil]
+    assert await listed(me, id_prefixes=(evil,)) == [evil]
     assert len(await listed(me)) == 2
 
 
@@ -338,7 +341,7 @@ async def test_odd_rows_never_break_a_listing(site: Site, me: Process) -> None:
     await site.foreign("unknown state", status="PAUSED")
     await site.foreign("", status="SUCCESS", name="")
     await site.foreign("odd json", attributes="[1]", authenticated_roles="not json")
-    found = {row.workflow_id: row for row in await me.store.list_workflows(WorkflowFilter())}
+    found = {row.workflow_id: row for row in await me.store.list_workflows(ListingRequest())}
     assert {good.workflow_id, "nameless", "bare", "", "odd json"} <= set(found)
     assert found[rows.wid("nameless")].key == WorkflowKey("")
     assert found[rows.wid("nameless")].attempts == 0

@@ -10,6 +10,7 @@ from msgspec.structs import fields as fields_of
 from perdure.model.ids import BOOT_PREFIX, BootId, ExecutorId, OwnerToken, StepId, WorkflowId
 from perdure.model.lease import NewLease, Serves
 from perdure.model.management import Caller, Managed, Recorded
+from perdure.model.listing import ListingRequest
 from perdure.model.queue import Load, QueueLimits, QueueSettings
 from perdure.model.status import WorkflowState
 from perdure.model.talk import (
@@ -32,7 +33,6 @@ from perdure.model.workflow import (
     Release,
     SharedRequest,
     Start,
-    WorkflowFilter,
     WorkflowKey,
 )
 
@@ -286,6 +286,7 @@ def queue(name: str = QUEUE, **fields: Any) -> QueueSettings:
     return QueueSettings(name=name, limits=QueueLimits(**limits), **fields)
 
 
-def by_ids(*ids: WorkflowId, **fields: Any) -> WorkflowFilter:
+def by_ids(*ids: WorkflowId, **fields: Any) -> ListingRequest:
     """A listing of exactly these workflows, with payloads."""
-    return WorkflowFilter(**{"ids": ids, "with_payloads": True, "limit": len(ids) or 1, **fields})
+    asked = {"ids": ids, "limit": len(ids) or 1, "with_inputs": True, "with_outputs": True}
+    return ListingRequest(**{**asked, **fields})

@@ -59,7 +59,7 @@ class Client:
     @property
     def workflows(self) -> Workflows:
         """The workflows of the database; raises `NotRunning` on a client that is not open."""
-        return Workflows(self._opened().store, self._retry)
+        return Workflows(self._opened(), records=False)
 
     @property
     def queues(self) -> Queues:

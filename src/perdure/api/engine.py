@@ -122,7 +122,7 @@ class Engine:
     @property
     def workflows(self) -> Workflows:
         """The workflows of the database; raises `NotRunning`."""
-        return Workflows(self.kernel.store, self.kernel.retry)
+        return Workflows(self.kernel.talk, records=True)
 
     @property
     def queues(self) -> Queues:

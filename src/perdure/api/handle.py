@@ -24,11 +24,12 @@ from perdure.errors import (
 )
 from perdure.logic.durations import Duration, seconds_of
 from perdure.model.ids import WorkflowId
+from perdure.model.listing import ListingRequest
 from perdure.model.management import Cancel
 from perdure.model.status import WorkflowState
 from perdure.model.talk import Key
 from perdure.model.wire import CANCEL_WORKFLOW, GET_RESULT, GET_STATUS, PORTABLE_JSON, SEND
-from perdure.model.workflow import Outcome, StepRow, WorkflowFilter, WorkflowRow
+from perdure.model.workflow import Outcome, StepRow, WorkflowRow
 from perdure.serialization import ValueCodec
 
 R = TypeVar("R")
@@ -172,7 +173,7 @@ class StatusCall(DurableCall[WorkflowRow]):
         """Read the row."""
         kernel, workflow_id = self._target.kernel, self._target.workflow_id
         check_loop(kernel)
-        wanted = WorkflowFilter(ids=(workflow_id,), limit=1)
+        wanted = ListingRequest(ids=(workflow_id,), limit=1)
         rows = await kernel.retry(lambda: kernel.store.list_workflows(wanted), "reading a status")
         if not rows:
             raise WorkflowNotFound(workflow_id)

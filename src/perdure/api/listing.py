@@ -1,100 +1,363 @@
 """Looking at workflows from outside: one implementation for the engine, the client and the CLI."""
 
 import builtins
-from collections.abc import Sequence
-from typing import TypedDict, Unpack
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from functools import partial
+from typing import Any, TypeVar, Unpack, overload
 
-from perdure.api.options import refuse_unknown
-from perdure.engine.committer import Retry
+import msgspec
+
+from perdure.api.call_options import checked_id
+from perdure.api.filters import (
+    FilterOptions,
+    ListOptions,
+    checked_limit,
+    conditions,
+    listing_of,
+)
+from perdure.api.options import checked_choice
+from perdure.api.pages import Page, page_of_workflows
+from perdure.api.payloads import Payloads
+from perdure.api.questions import QuestionCall, Shape, page_shape, plain_shape
+from perdure.api.values import checked_key
+from perdure.engine.talk import Speaker
 from perdure.errors import InvalidArgument, WorkflowNotFound
+from perdure.logic.durations import Duration, seconds_of, to_ms
 from perdure.logic.explaining import Explanation, explain
-from perdure.model.ids import WorkflowId
-from perdure.model.status import WorkflowState
-from perdure.model.workflow import StepRow, WorkflowFilter, WorkflowRow
-from perdure.ports.store import Store
+from perdure.logic.trees import arranged
+from perdure.model.ids import StepId, WorkflowId
+from perdure.model.listing import (
+    Branch,
+    CountKey,
+    CountRequest,
+    ListingRequest,
+    StepsRequest,
+    StreamSummary,
+    WorkflowCount,
+)
+from perdure.model.talk import EventRow, Key, StreamRow
+from perdure.model.wire import (
+    COUNT_WORKFLOWS,
+    GET_EVENTS,
+    GET_STATUS,
+    LIST_ANCESTORS,
+    LIST_STEPS,
+    LIST_STREAMS,
+    LIST_TREE,
+    LIST_WORKFLOWS,
+    READ_STREAM,
+    STREAM_CLOSED,
+)
+from perdure.model.workflow import StepRow, WorkflowRow
+from perdure.ports.store.streams import Reading
 
+T = TypeVar("T")
 
-class ListOptions(TypedDict, total=False):
-    """What a listing wants; see `WorkflowFilter`."""
+_AT_ONCE = 1000
+"""Rows of one statement, where all are wanted."""
 
-    states: Sequence[WorkflowState | str]
-    names: Sequence[str]
-    queues: Sequence[str]
-    parent: str
-    id_prefix: str
-    newest_first: bool
-    limit: int
-    after: tuple[int, WorkflowId]
-    with_payloads: bool
+_AT_ONCE_WITH_PAYLOADS = 100
+_MOST_GENERATIONS = 10_000
+
+_WORKFLOWS: Shape[Page[WorkflowRow, str]] = page_shape(WorkflowRow, str)
+_STEPS: Shape[Page[StepRow, int]] = page_shape(StepRow, int)
+_VALUES: Shape[Page[StreamRow, int]] = page_shape(StreamRow, int)
 
 
 class Listing:
-    """The reading half of `Workflows`."""
+    """The reading half of `Workflows`.
 
-    def __init__(self, store: Store, retry: Retry) -> None:
-        self._store = store
-        self._retry = retry
+    With `records` each question that is asked in the body of a workflow is a step of it.
+    """
 
-    async def get(self, workflow_id: str, *, with_payloads: bool = False) -> WorkflowRow:
-        """One workflow's row; raises `WorkflowNotFound`."""
-        wanted = WorkflowFilter(
-            ids=(WorkflowId(workflow_id),), limit=1, with_payloads=with_payloads
+    def __init__(self, speaker: Speaker, *, records: bool) -> None:
+        self._speaker = speaker
+        self._store = speaker.store
+        self._retry = speaker.retry
+        self._records = records
+
+    def get(self, workflow_id: str, *, with_payloads: bool = False) -> Awaitable[WorkflowRow]:
+        """One workflow's row, whatever application's; raises `WorkflowNotFound`."""
+        asked = ListingRequest(
+            ids=(checked_id(workflow_id),),
+            limit=1,
+            with_inputs=with_payloads,
+            with_outputs=with_payloads,
         )
-        rows = await self._rows(wanted)
-        if not rows:
-            raise WorkflowNotFound(workflow_id)
-        return rows[0]
 
-    async def list(self, **options: Unpack[ListOptions]) -> builtins.list[WorkflowRow]:
-        """The rows that match, by creation; at most `limit` (100). Payloads only when asked."""
-        return await self._rows(filter_of(options))
+        async def ask() -> WorkflowRow:
+            rows = await self._rows(asked)
+            if not rows:
+                raise WorkflowNotFound(workflow_id)
+            return rows[0]
 
-    async def steps(self, workflow_id: str) -> builtins.list[StepRow]:
-        """The recorded steps of a workflow, by step id; raises `WorkflowNotFound`."""
-        found = WorkflowId(workflow_id)
-        history = await self._retry(lambda: self._store.history([found]), "reading steps")
-        steps = history.get(found)
-        if steps is None:
-            await self.get(workflow_id)
-        return steps or []
+        return self._question(GET_STATUS, ask, plain_shape(WorkflowRow))
+
+    def list(self, **options: Unpack[ListOptions]) -> Awaitable[Page[WorkflowRow, str]]:
+        """A page of the workflows that meet all conditions; at most `limit` (100) of them.
+
+        The page's `next` continues it: rows that are inserted or changed meanwhile neither repeat
+        nor hide another. Payloads stay in the database unless asked for. Raises `InvalidArgument`
+        for what cannot be meant, and `ListingTooSlow` where no condition narrows a large number.
+
+        >>> failed = await engine.workflows.list(states="ERROR", created_from=yesterday)
+        """
+        return self._list(listing_of(options))
+
+    async def iterate(self, **options: Unpack[ListOptions]) -> AsyncIterator[WorkflowRow]:
+        """All the workflows that meet all conditions, read page by page; at most `limit` if given.
+
+        >>> async for row in engine.workflows.iterate(names="convert", with_outputs=True):
+        ...     print(row.workflow_id, row.output)
+        """
+        left = options.pop("limit", None)
+        if left is not None:
+            checked_limit(left, most=2**63 - 1)
+        asked = listing_of(options)
+        heavy = asked.with_inputs or asked.with_outputs
+        step = _AT_ONCE_WITH_PAYLOADS if heavy else _AT_ONCE
+        while left is None or left > 0:
+            limit = step if left is None else min(step, left)
+            page = await self._list(msgspec.structs.replace(asked, limit=limit))
+            for row in page:
+                yield row
+            if page.next is None:
+                return
+            left = None if left is None else left - len(page)
+            asked = listing_of({**options, "after": page.next})
+
+    @overload
+    def count(self, **options: Unpack[FilterOptions]) -> Awaitable[int]: ...
+    @overload
+    def count(
+        self,
+        *,
+        by: CountKey | str | Collection[CountKey | str],
+        span: Duration = 60,
+        limit: int = 1000,
+        **options: Unpack[FilterOptions],
+    ) -> Awaitable[builtins.list[WorkflowCount]]: ...
+    def count(
+        self,
+        *,
+        by: CountKey | str | Collection[CountKey | str] | None = None,
+        span: Duration = 60,
+        limit: int = 1000,
+        **options: Unpack[FilterOptions],
+    ) -> Awaitable[Any]:
+        """How many workflows meet all conditions, or how many of each kind.
+
+        `by` is one or several of `state`, `queue`, `name`, `version`, `executor`, `application`,
+        and `created`, `started` or `completed`, which count by spans of time of that length. The
+        earliest spans come first, then the largest numbers.
+
+        >>> await engine.workflows.count(states="ENQUEUED", queues="media")
+        >>> await engine.workflows.count(by=("state", "created"), span=timedelta(hours=1))
+        """
+        asked = CountRequest(
+            by=_counted_by(by),
+            span_ms=max(1, to_ms(seconds_of(span, "span", zero=False))),
+            limit=checked_limit(limit),
+            **conditions(options),
+        )
+
+        async def ask() -> builtins.list[WorkflowCount]:
+            return await self._asked(
+                partial(self._store.count_workflows, asked), "counting workflows"
+            )
+
+        async def number() -> int:
+            return (await ask())[0].number
+
+        if by is None:
+            return self._question(COUNT_WORKFLOWS, number, plain_shape(int))
+        return self._question(COUNT_WORKFLOWS, ask, plain_shape(builtins.list[WorkflowCount]))
+
+    def children(
+        self, workflow_id: str, **options: Unpack[ListOptions]
+    ) -> Awaitable[Page[WorkflowRow, str]]:
+        """A page of the workflows that a workflow started, of whatever application."""
+        if options.get("parents") is not None:
+            raise InvalidArgument("parents: the children of one workflow are asked for")
+        narrowed = ListOptions(any_application=True)
+        narrowed.update(options)
+        narrowed["parents"] = checked_id(workflow_id)
+        return self._list(listing_of(narrowed))
+
+    def tree(self, workflow_id: str, *, limit: int = 1000) -> Awaitable[Page[Branch, None]]:
+        """A workflow and everything below it, each under its parent, in the order of creation.
+
+        In one statement, whatever the depth. Raises `WorkflowNotFound`, and `InvalidArgument` if
+        there are more than `limit` below it.
+        """
+        root, most = checked_id(workflow_id), checked_limit(limit)
+
+        async def ask() -> builtins.list[Branch]:
+            rows = await self._rows(ListingRequest(ids=(root,), limit=1))
+            if not rows:
+                raise WorkflowNotFound(root)
+            below = await self._asked(
+                partial(self._store.list_descendants, root, most + 1), "reading a tree"
+            )
+            if len(below) > most:
+                raise InvalidArgument(
+                    f"workflow {root!r} has more than {most:,} descendants: raise limit=, or go "
+                    "through its children"
+                )
+            return arranged(rows[0], below)
+
+        return self._question(LIST_TREE, ask, plain_shape(builtins.list[Branch]))
+
+    def ancestors(self, workflow_id: str) -> Awaitable[builtins.list[WorkflowRow]]:
+        """The workflow that started it, the one that started that, and so on up to the root."""
+        below = checked_id(workflow_id)
+
+        async def ask() -> builtins.list[WorkflowRow]:
+            found = await self._asked(
+                partial(self._store.list_ancestors, below, _MOST_GENERATIONS), "reading ancestors"
+            )
+            return found or await self._none_of(below)
+
+        return self._question(LIST_ANCESTORS, ask, plain_shape(builtins.list[WorkflowRow]))
+
+    def steps(
+        self,
+        workflow_id: str,
+        *,
+        after: int = 0,
+        limit: int | None = None,
+        with_outputs: bool = True,
+    ) -> Awaitable[Page[StepRow, int]]:
+        """The recorded steps of a workflow, by step id; raises `WorkflowNotFound`.
+
+        All of them, or the `limit` next ones behind the id `after`; the page's `next` continues it.
+        """
+        found = checked_id(workflow_id)
+        most = None if limit is None else checked_limit(limit)
+        if not isinstance(after, int) or isinstance(after, bool) or not 0 <= after < 2**31:
+            raise InvalidArgument(f"after={after!r}: it must be a step id, or 0")
+
+        async def ask() -> Page[StepRow, int]:
+            steps: builtins.list[StepRow] = []
+            while most is None or len(steps) <= most:
+                limit = _AT_ONCE if most is None else min(_AT_ONCE, most + 1 - len(steps))
+                behind = steps[-1].step_id if steps else StepId(after)
+                wanted = StepsRequest(found, behind, limit, with_outputs)
+                read = await self._asked(partial(self._store.list_steps, wanted), "reading steps")
+                steps += read
+                if len(read) < limit:
+                    break
+            if not steps:
+                await self._none_of(found)
+            if most is None or len(steps) <= most:
+                return Page(steps)
+            return Page(steps[:most], steps[most - 1].step_id)
+
+        return self._question(LIST_STEPS, ask, _STEPS)
+
+    def events(self, workflow_id: str) -> Awaitable[builtins.list[EventRow]]:
+        """What a workflow published, by key, as it is stored; raises `WorkflowNotFound`."""
+        found = checked_id(workflow_id)
+
+        async def ask() -> builtins.list[EventRow]:
+            rows = await self._asked(partial(self._store.events_of, found), "reading events")
+            return rows or await self._none_of(found)
+
+        return self._question(GET_EVENTS, ask, plain_shape(builtins.list[EventRow]))
+
+    def streams(self, workflow_id: str) -> Awaitable[builtins.list[StreamSummary]]:
+        """The streams of a workflow, by key: how much is in them, and whether they are closed.
+
+        Raises `WorkflowNotFound`.
+        """
+        found = checked_id(workflow_id)
+
+        async def ask() -> builtins.list[StreamSummary]:
+            rows = await self._asked(partial(self._store.list_streams, found), "reading streams")
+            return builtins.list(rows) or await self._none_of(found)
+
+        return self._question(LIST_STREAMS, ask, plain_shape(builtins.list[StreamSummary]))
+
+    def stream(
+        self, workflow_id: str, key: str, *, offset: int = 0, limit: int = 100
+    ) -> Awaitable[Page[StreamRow, int]]:
+        """A page of what is in a stream, as it is stored; its `next` is the next `offset`.
+
+        Nothing is waited for; `Client.read_stream` follows a stream. Raises `WorkflowNotFound`.
+        """
+        at = Key(checked_id(workflow_id), checked_key(key))
+        most = checked_limit(limit)
+        if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset < 2**31:
+            raise InvalidArgument(f"offset={offset!r}: it must be a whole number from 0 on")
+
+        async def ask() -> Page[StreamRow, int]:
+            reading = Reading(at, offset, most + 1)
+            (page,) = await self._asked(
+                partial(self._store.stream_pages, [reading]), "reading a stream"
+            )
+            if page.state is None:
+                raise WorkflowNotFound(at.workflow_id)
+            rows = [row for row in page.rows if row.value != STREAM_CLOSED]
+            if len(rows) <= most:
+                return Page(rows)
+            return Page(rows[:most], rows[most].offset)
+
+        return self._question(READ_STREAM, ask, _VALUES)
+
+    def payloads(self, row: WorkflowRow) -> Payloads:
+        """The payloads of a row that was read with them, decoded as they are asked for.
+
+        >>> row = await engine.workflows.get("convert-intro", with_payloads=True)
+        >>> engine.workflows.payloads(row).output
+        """
+        return Payloads(row, self._speaker.serialization)
 
     async def explain(self, workflow_id: str) -> Explanation:
         """Why a workflow does not run, or that it does, and what to do; raises `WorkflowNotFound`.
 
         >>> print((await engine.workflows.explain("convert-intro")).text)
         """
-        asked = WorkflowId(workflow_id)
-        found = await self._retry(
-            lambda: self._store.circumstances(asked), f"explaining workflow {workflow_id!r}"
+        asked = checked_id(workflow_id)
+        found = await self._asked(
+            partial(self._store.circumstances, asked), f"explaining workflow {workflow_id!r}"
         )
         if found is None:
             raise WorkflowNotFound(workflow_id)
         return explain(found)
 
-    async def _rows(self, wanted: WorkflowFilter) -> builtins.list[WorkflowRow]:
-        return await self._retry(lambda: self._store.list_workflows(wanted), "listing workflows")
+    def _list(self, asked: ListingRequest) -> Awaitable[Page[WorkflowRow, str]]:
+        # One more says whether there are more.
+        wanted = msgspec.structs.replace(asked, limit=asked.limit + 1)
+
+        async def ask() -> Page[WorkflowRow, str]:
+            return page_of_workflows(await self._rows(wanted), asked.limit)
+
+        return self._question(LIST_WORKFLOWS, ask, _WORKFLOWS)
+
+    async def _rows(self, wanted: ListingRequest) -> builtins.list[WorkflowRow]:
+        return await self._asked(partial(self._store.list_workflows, wanted), "listing workflows")
+
+    async def _none_of(self, workflow_id: WorkflowId) -> builtins.list[Any]:
+        """Nothing, if there is such a workflow."""
+        if not await self._rows(ListingRequest(ids=(workflow_id,), limit=1)):
+            raise WorkflowNotFound(workflow_id)
+        return []
+
+    async def _asked(self, operation: Callable[[], Awaitable[T]], what: str) -> T:
+        return await self._speaker.ask(operation, what, is_patient=False)
+
+    def _question(
+        self, name: str, ask: Callable[[], Awaitable[T]], shape: Shape[T]
+    ) -> Awaitable[T]:
+        if self._records:
+            return QuestionCall(name, self._speaker, ask, shape)
+        return ask()
 
 
-def filter_of(options: ListOptions) -> WorkflowFilter:
-    """The filter of a listing; raises `InvalidArgument` naming the wrong option."""
-    refuse_unknown(options, ListOptions, InvalidArgument)
-    limit = options.get("limit", 100)
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:
-        raise InvalidArgument(f"limit={limit!r}: it must be a whole number above 0")
-    try:
-        states = tuple(WorkflowState(state) for state in options.get("states", ()))
-    except ValueError as error:
-        known = ", ".join(WorkflowState)
-        raise InvalidArgument(f"states: {error}; the states are {known}") from error
-    parent = options.get("parent")
-    return WorkflowFilter(
-        states=states,
-        names=tuple(options.get("names", ())),
-        queues=tuple(options.get("queues", ())),
-        parent=None if parent is None else WorkflowId(parent),
-        id_prefix=options.get("id_prefix"),
-        newest_first=options.get("newest_first", False),
-        limit=limit,
-        after=options.get("after"),
-        with_payloads=options.get("with_payloads", False),
-    )
+def _counted_by(by: CountKey | str | Collection[CountKey | str] | None) -> tuple[CountKey, ...]:
+    if by is None:
+        return ()
+    several = (by,) if isinstance(by, str) else by
+    if not isinstance(several, Collection) or isinstance(several, bytes | bytearray) or not several:
+        raise InvalidArgument(f"by={by!r}: it must be a text, or a list of texts")
+    return tuple(dict.fromkeys(checked_choice("by", CountKey, key) for key in several))

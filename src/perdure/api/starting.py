@@ -25,12 +25,12 @@ from perdure.errors import (
 )
 from perdure.model.answer import Answer, AnswerKind
 from perdure.model.ids import WorkflowId
+from perdure.model.listing import ListingRequest
 from perdure.model.wire import PORTABLE_JSON
 from perdure.model.workflow import (
     NewWorkflow,
     StandingWorkflow,
     StepRow,
-    WorkflowFilter,
 )
 
 log = logging.getLogger("perdure")
@@ -189,7 +189,7 @@ async def compare_arguments(kernel: Kernel, rows: Sequence[NewWorkflow]) -> None
     wanted = {row.workflow_id: row.inputs for row in rows}
     if not wanted:
         return
-    asked = WorkflowFilter(ids=tuple(wanted), with_payloads=True, limit=len(wanted))
+    asked = ListingRequest(ids=tuple(wanted), with_inputs=True, limit=len(wanted))
     standing = await kernel.retry(
         lambda: kernel.store.list_workflows(asked), "reading the workflows that were joined"
     )

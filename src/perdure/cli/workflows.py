@@ -54,12 +54,13 @@ def list_workflows(
 
     async def look(client: Client) -> list[WorkflowRow]:
         return await client.workflows.list(
-            states=state or (),
-            names=name or (),
-            queues=queue or (),
+            states=state or None,
+            names=name or None,
+            queues=queue or None,
             newest_first=newest,
             limit=limit + 1,
-            with_payloads=as_json,
+            with_inputs=as_json,
+            with_outputs=as_json,
         )
 
     rows = ask(Client(required(database), name=app, schema=schema), look)

@@ -6,8 +6,9 @@ from perdure.engine.committer import Retry
 from perdure.engine.services import Loop, Tasks
 from perdure.engine.time import DatabaseTime
 from perdure.logic.explaining import Cause, explain
+from perdure.model.listing import ListingRequest
 from perdure.model.status import WorkflowState
-from perdure.model.workflow import WorkflowFilter, WorkflowRow
+from perdure.model.workflow import WorkflowRow
 from perdure.ports.ids import Ids
 from perdure.ports.store import Store
 
@@ -58,7 +59,7 @@ class Watchman(Loop):
         return PERIOD_S * self._ids.jitter()
 
     async def _look(self) -> None:
-        wanted = WorkflowFilter(states=(WorkflowState.ENQUEUED,), limit=LOOKED_AT)
+        wanted = ListingRequest(states=(WorkflowState.ENQUEUED,), limit=LOOKED_AT)
         rows = await self._retry(
             lambda: self._store.list_workflows(wanted), "looking at what waits longest"
         )

@@ -276,23 +276,3 @@ class StepRow(msgspec.Struct, frozen=True):
     started_at_ms: int | None
     completed_at_ms: int | None
     serialization: str | None
-
-
-class WorkflowFilter(msgspec.Struct, frozen=True):
-    """Which workflows a listing wants. Empty tuples mean no restriction on that field.
-
-    Only this application's and unclaimed rows are listed unless `ids` are given. Rows come in
-    order of (created_at, workflow id), newest first when `newest_first`; `after` is the
-    (created_at_ms, id) of the last row of the page before.
-    """
-
-    ids: tuple[WorkflowId, ...] = ()
-    states: tuple[WorkflowState, ...] = ()
-    names: tuple[str, ...] = ()
-    queues: tuple[str, ...] = ()
-    parent: WorkflowId | None = None
-    id_prefix: str | None = None
-    newest_first: bool = False
-    limit: int = 100
-    after: tuple[int, WorkflowId] | None = None
-    with_payloads: bool = False

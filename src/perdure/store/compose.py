@@ -1,40 +1,89 @@
-"""The only SQL that is put together at run time: the listing of workflows.
+"""The only SQL that is put together at run time: listings and counts of workflows.
 
 Every value is a bound parameter; what is put together are conditions of our own. The text is the
-same for both databases but for the few words a `Dialect` names.
+same for both databases but for what a `Dialect` spells.
 """
 
-from collections.abc import Callable, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final, Protocol
 
-from perdure.model.status import WorkflowState
-from perdure.model.workflow import WorkflowFilter
+from perdure.model.ids import BOOT_PREFIX
+from perdure.model.listing import CountKey, CountRequest, ListingRequest, Window, WorkflowFilter
+from perdure.model.status import ACTIVE, WorkflowState
 from perdure.store.rows import WORKFLOW_COLUMNS
 from perdure.store.sql import columns
 
-_SELECT = "SELECT {columns} FROM {tables}workflow_status w"
-_PAYLOADS = (
-    ", COALESCE(i.inputs, w.inputs) AS inputs, COALESCE(o.output, w.output) AS output,"
-    " COALESCE(o.error, w.error) AS error"
+_MEMBERS: Final = (
+    ("ids", "workflow_uuid"),
+    ("names", "name"),
+    ("class_names", "class_name"),
+    ("config_names", "config_name"),
+    ("versions", "application_version"),
+    ("users", "authenticated_user"),
+    ("queues", "queue_name"),
+    ("schedules", "schedule_name"),
+    ("dedup_ids", "deduplication_id"),
+    ("parents", "parent_workflow_id"),
+    ("forked_from", "forked_from"),
 )
-_PAYLOAD_TABLES = (
-    " LEFT JOIN {tables}workflow_input i ON i.workflow_uuid = w.workflow_uuid"
-    " LEFT JOIN {tables}workflow_output o ON o.workflow_uuid = w.workflow_uuid"
+"""Fields of a filter that name the values one of which a column has."""
+
+_WINDOWS: Final = (
+    ("created", "created_at"),
+    ("started", "started_at_epoch_ms"),
+    ("completed", "completed_at"),
 )
 
+_IN_FLIGHT: Final = frozenset({WorkflowState.ENQUEUED, WorkflowState.PENDING})
+_FAILED: Final = frozenset(
+    {
+        WorkflowState.ERROR,
+        WorkflowState.CANCELLED,
+        WorkflowState.MAX_RECOVERY_ATTEMPTS_EXCEEDED,
+    }
+)
+_ORDERED: Final = _FAILED | {WorkflowState.PENDING}
+"""States whose rows an index has in the order of their creation, each for itself."""
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
-    """What the two databases spell differently.
+_COUNTED: Final = {
+    CountKey.STATE: "status",
+    CountKey.QUEUE: "queue_name",
+    CountKey.NAME: "name",
+    CountKey.VERSION: "application_version",
+    CountKey.EXECUTOR: "executor_id",
+    CountKey.APPLICATION: "application_name",
+    CountKey.CREATED: "created_at",
+    CountKey.STARTED: "started_at_epoch_ms",
+    CountKey.COMPLETED: "completed_at",
+}
 
-    `tables` comes before a table's name. `mark` is the n-th parameter (from 1). `member` holds
-    `{column}` and `{mark}` and tests a column against a parameter that `pack` made of several.
-    """
+Mark = Callable[[object], str]
+"""Binds a value and returns the parameter that stands for it."""
+
+
+class Dialect(Protocol):
+    """What the two databases spell differently."""
 
     tables: str
-    mark: Callable[[int], str]
-    member: str
-    pack: Callable[[Sequence[str]], object]
+    """What comes before a table's name."""
+
+    @abstractmethod
+    def parameter(self, number: int) -> str:
+        """The n-th parameter, from 1."""
+
+    @abstractmethod
+    def member(self, column: str, values: Sequence[str], mark: Mark) -> str:
+        """Whether a column has one of several values."""
+
+    @abstractmethod
+    def begins(self, column: str, prefixes: Sequence[str], mark: Mark) -> str:
+        """Whether a text begins with one of several, each taken literally."""
+
+    @abstractmethod
+    def contains(self, column: str, attributes: str, mark: Mark) -> str:
+        """Whether the JSON of a column contains an object, as `WorkflowFilter` says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,66 +94,213 @@ class Composed:
     parameters: tuple[object, ...]
 
 
-class _Conditions:
-    """Gathers conditions and their parameters in step."""
+class _Statement:
+    """Gathers parameters, in the order in which a text names them."""
 
     def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
-        self._tests: list[str] = []
+        self.dialect = dialect
         self.parameters: list[object] = []
 
     def mark(self, value: object) -> str:
         self.parameters.append(value)
-        return self._dialect.mark(len(self.parameters))
+        return self.dialect.parameter(len(self.parameters))
 
-    def equal(self, column: str, value: str | None) -> None:
-        if value is not None:
-            self._tests.append(f"{column} = {self.mark(value)}")
+    def member(self, column: str, values: Sequence[str]) -> str:
+        # A lone value as an equality, which leaves the order of an index as it is.
+        if len(values) == 1:
+            return f"{column} = {self.mark(values[0])}"
+        return self.dialect.member(column, values, self.mark)
 
-    def among(self, column: str, values: Sequence[str]) -> None:
-        if values:
-            mark = self.mark(self._dialect.pack(values))
-            self._tests.append(self._dialect.member.format(column=column, mark=mark))
-
-    def add(self, test: str, *values: object) -> None:
-        self._tests.append(test.format(*(self.mark(value) for value in values)))
-
-    def where(self) -> str:
-        return f" WHERE {' AND '.join(self._tests)}" if self._tests else ""
+    def composed(self, text: str) -> Composed:
+        # Replaced, not formatted: a quoted schema name may hold braces.
+        return Composed(text.replace("{tables}", self.dialect.tables), tuple(self.parameters))
 
 
-def list_workflows(wanted: WorkflowFilter, application_name: str, dialect: Dialect) -> Composed:
-    """The statement whose rows `rows.workflow_row` reads, in the filter's order."""
-    conditions = _Conditions(dialect)
-    if wanted.ids:
-        conditions.among("w.workflow_uuid", wanted.ids)
-    else:
-        conditions.add("(w.application_name = {} OR w.application_name IS NULL)", application_name)
-    # Never without a condition: a newer schema may have states that we cannot show.
-    conditions.among("w.status", [state.value for state in wanted.states or WorkflowState])
-    conditions.among("w.name", wanted.names)
-    conditions.among("w.queue_name", wanted.queues)
-    conditions.equal("w.parent_workflow_id", wanted.parent)
-    if wanted.id_prefix:
-        # Not LIKE: SQLite's ignores case, and a prefix may hold wildcards.
-        conditions.add(
-            "substr(w.workflow_uuid, 1, {}) = {}", len(wanted.id_prefix), wanted.id_prefix
-        )
-    if wanted.after:
-        comparison = "<" if wanted.newest_first else ">"
-        conditions.add(f"(w.created_at, w.workflow_uuid) {comparison} ({{}}, {{}})", *wanted.after)
+def list_workflows(
+    wanted: ListingRequest, application_name: str | None, dialect: Dialect
+) -> Composed:
+    """The statement whose rows `rows.workflow_row` reads, in the order of the listing.
+
+    Without a name of an application every row is of this one.
+    """
+    statement = _Statement(dialect)
     direction = "DESC" if wanted.newest_first else "ASC"
-    where = conditions.where()
-    limit = conditions.mark(wanted.limit)
+
+    def order(alias: str) -> str:
+        limit = statement.mark(wanted.limit)
+        return (
+            f" ORDER BY {alias}.created_at {direction}, {alias}.workflow_uuid {direction}"
+            f" LIMIT {limit}"
+        )
+
+    branches = []
+    for states in _ways(wanted):
+        tests = [*_conditions(statement, wanted, application_name, states)]
+        tests += _behind(statement, wanted)
+        where = " AND ".join(tests)
+        branches.append(
+            f"SELECT {columns(WORKFLOW_COLUMNS, 'w')}{_legacy(wanted)}"
+            f" FROM {{tables}}workflow_status w WHERE {where}{order('w')}"
+        )
+    if len(branches) > 1:
+        united = " UNION ALL ".join(f"SELECT * FROM ({branch}) way" for branch in branches)
+        branches = [f"SELECT page.* FROM ({united}) page{order('page')}"]
+    return statement.composed(_with_payloads(wanted, branches[0], direction))
+
+
+def count_workflows(
+    wanted: CountRequest, application_name: str | None, dialect: Dialect
+) -> Composed:
+    """The statement whose rows `rows.workflow_count` reads, in the order of the counts."""
+    statement = _Statement(dialect)
+    keys = list(dict.fromkeys(wanted.by))
+    width = statement.mark(wanted.span_ms) if any(key.is_instant for key in keys) else ""
+    counted = ["w.created_at AS created"]
+    counted += ["w.started_at_epoch_ms AS started", "w.completed_at AS completed"]
+    for key in keys:
+        column = f"w.{_COUNTED[key]}"
+        value = f"{column} - {column} % {width}" if key.is_instant else f"NULLIF({column}, '')"
+        counted.append(f"{value} AS key_{key.value}")
+    where = " AND ".join(_conditions(statement, wanted, application_name, wanted.states))
+    named = [f"each.key_{key.value}" for key in keys]
+    order = [f"each.key_{key.value}" for key in keys if key.is_instant]
+    order += ["number DESC", *(name for name in named if name not in order)]
     text = (
-        f"{_source(wanted, dialect)}{where}"
-        f" ORDER BY w.created_at {direction}, w.workflow_uuid {direction} LIMIT {limit}"
+        "SELECT count(*) AS number, min(each.created) AS oldest_at,"
+        " max(each.started - each.created) AS longest_wait,"
+        f" max(each.completed - each.created) AS longest_life{''.join(f', {n}' for n in named)}"
+        f" FROM (SELECT {', '.join(counted)} FROM {{tables}}workflow_status w WHERE {where}) each"
     )
-    return Composed(text, tuple(conditions.parameters))
+    if named:
+        text += f" GROUP BY {', '.join(named)} ORDER BY {', '.join(order)}"
+    return statement.composed(f"{text} LIMIT {statement.mark(wanted.limit)}")
 
 
-def _source(wanted: WorkflowFilter, dialect: Dialect) -> str:
-    listed = columns(WORKFLOW_COLUMNS, "w") + (_PAYLOADS if wanted.with_payloads else "")
-    joined = _PAYLOAD_TABLES if wanted.with_payloads else ""
-    # Replaced, not formatted: a quoted schema name may hold braces.
-    return (_SELECT.replace("{columns}", listed) + joined).replace("{tables}", dialect.tables)
+def _ways(wanted: ListingRequest) -> list[tuple[WorkflowState, ...] | None]:
+    """The states to look for at once: each for itself where an index has its rows in order."""
+    states = wanted.states
+    if states is None or len(states) < 2 or not _ORDERED.issuperset(states):  # noqa: PLR2004
+        return [states]
+    return [(state,) for state in dict.fromkeys(states)]
+
+
+def _conditions(
+    statement: _Statement,
+    wanted: WorkflowFilter,
+    application_name: str | None,
+    states: Sequence[WorkflowState] | None,
+) -> Iterator[str]:
+    """Every condition of a filter but its states, and these states instead."""
+    yield from _of_applications(statement, wanted, application_name)
+    yield from _in_states(wanted, states)
+    for field, column in _MEMBERS:
+        values: Sequence[str] | None = getattr(wanted, field)
+        if values is not None:
+            yield statement.member(f"w.{column}", values)
+    dialect = statement.dialect
+    if wanted.id_prefixes is not None:
+        yield dialect.begins("w.workflow_uuid", wanted.id_prefixes, statement.mark)
+    if wanted.executors is not None:
+        bare = [f"{name}/{BOOT_PREFIX}" for name in wanted.executors]
+        yield (
+            f"({statement.member('w.executor_id', wanted.executors)}"
+            f" OR {dialect.begins('w.executor_id', bare, statement.mark)})"
+        )
+    yield from _flags(wanted)
+    for field, column in _WINDOWS:
+        window: Window = getattr(wanted, field)
+        if window.from_ms is not None:
+            yield f"w.{column} >= {statement.mark(window.from_ms)}"
+        if window.to_ms is not None:
+            yield f"w.{column} <= {statement.mark(window.to_ms)}"
+    if wanted.attributes is not None:
+        yield dialect.contains("w.attributes", wanted.attributes, statement.mark)
+
+
+def _of_applications(
+    statement: _Statement, wanted: WorkflowFilter, application_name: str | None
+) -> Iterator[str]:
+    if wanted.any_application:
+        return
+    if wanted.applications is not None:
+        named = statement.member("w.application_name", wanted.applications)
+        yield f"({named} OR w.application_name IS NULL)"
+    elif wanted.ids is None and application_name is not None:
+        mark = statement.mark(application_name)
+        yield f"(w.application_name = {mark} OR w.application_name IS NULL)"
+
+
+def _in_states(wanted: WorkflowFilter, states: Sequence[WorkflowState] | None) -> Iterator[str]:
+    if wanted.queued:
+        yield "w.queue_name <> ''"
+        if states is None:
+            states = sorted(ACTIVE)
+    # Never without a condition: a newer schema may have states that we cannot show.
+    states = list(WorkflowState) if states is None else states
+    yield _is_among("w.status", states)
+    # As a partial index says it, so that SQLite sees that it may be used.
+    for kind in (_IN_FLIGHT, _FAILED):
+        if states and kind.issuperset(states):
+            yield _is_among("w.status", [state for state in WorkflowState if state in kind])
+
+
+def _is_among(column: str, states: Sequence[WorkflowState]) -> str:
+    """A test for states, which are words of ours."""
+    if len(states) == 1:
+        return f"{column} = '{states[0].value}'"
+    words = ", ".join(f"'{state.value}'" for state in states)
+    return f"{column} IN ({words})" if words else "1 = 0"
+
+
+def _flags(wanted: WorkflowFilter) -> Iterator[str]:
+    for present, column in (
+        (wanted.has_parent, "parent_workflow_id"),
+        (wanted.is_fork, "forked_from"),
+    ):
+        if present is not None:
+            yield f"w.{column} <> ''" if present else f"COALESCE(w.{column}, '') = ''"
+    for flag, column in (
+        (wanted.was_forked_from, "was_forked_from"),
+        (wanted.is_debounced, "is_debounced"),
+    ):
+        if flag is not None:
+            yield f"w.{column} = {'TRUE' if flag else 'FALSE'}"
+
+
+def _behind(statement: _Statement, wanted: ListingRequest) -> Iterator[str]:
+    if wanted.after is not None:
+        comparison = "<" if wanted.newest_first else ">"
+        place = ", ".join(statement.mark(value) for value in wanted.after)
+        yield f"(w.created_at, w.workflow_uuid) {comparison} ({place})"
+
+
+def _legacy(wanted: ListingRequest) -> str:
+    """The columns in which payloads were kept before they had tables of their own."""
+    inputs = ", w.inputs AS old_inputs" if wanted.with_inputs else ""
+    outputs = ", w.output AS old_output, w.error AS old_error" if wanted.with_outputs else ""
+    return inputs + outputs
+
+
+def _with_payloads(wanted: ListingRequest, page: str, direction: str) -> str:
+    """The page, and beside it the payloads of its rows alone."""
+    listed, joined = "page.*", ""
+    if wanted.with_inputs:
+        listed += ", COALESCE(i.inputs, page.old_inputs) AS inputs"
+        joined += _joined("input", "i")
+    if wanted.with_outputs:
+        listed += ", COALESCE(o.output, page.old_output) AS output"
+        listed += ", COALESCE(o.error, page.old_error) AS error"
+        joined += _joined("output", "o")
+    if not joined:
+        return page
+    return (
+        f"SELECT {listed} FROM ({page}) page{joined}"
+        f" ORDER BY page.created_at {direction}, page.workflow_uuid {direction}"
+    )
+
+
+def _joined(kind: str, alias: str) -> str:
+    return (
+        f" LEFT JOIN {{tables}}workflow_{kind} {alias}"
+        f" ON {alias}.workflow_uuid = page.workflow_uuid"
+    )

@@ -6,11 +6,15 @@ in the lists: a query selects them as the payload table's value, else the legacy
 """
 
 import json
+from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
+
+from msgspec.structs import replace
 
 from perdure.logic.queues import as_stored
 from perdure.model.ids import BootId, ExecutorId, OwnerToken, StepId, WorkflowId
 from perdure.model.lease import LeaseSeen, LockState, ProcessSeen, Serves
+from perdure.model.listing import CountKey, ListingRequest, StreamSummary, WorkflowCount
 from perdure.model.queue import QueueDepth, QueueLimits, QueueRow, QueueSettings, Rate, Usage
 from perdure.model.status import WorkflowState
 from perdure.model.talk import EventRow, StreamRow
@@ -194,8 +198,8 @@ def claimed_run(row: Row) -> ClaimedRun:
     )
 
 
-def workflow_row(row: Row, *, with_payloads: bool) -> WorkflowRow:
-    """From WORKFLOW_COLUMNS and, if asked, the payloads `inputs`, `output` and `error`."""
+def workflow_row(row: Row) -> WorkflowRow:
+    """From WORKFLOW_COLUMNS, without payloads."""
     return WorkflowRow(
         workflow_id=WorkflowId(row["workflow_uuid"]),
         state=WorkflowState(row["status"]),
@@ -226,10 +230,57 @@ def workflow_row(row: Row, *, with_payloads: bool) -> WorkflowRow:
         attributes=_attributes(row["attributes"]),
         serialization=row["serialization"] or None,
         owner=_token(row["owner_xid"]),
-        inputs=(row["inputs"] or None) if with_payloads else None,
-        output=(row["output"] or None) if with_payloads else None,
-        error=(row["error"] or None) if with_payloads else None,
     )
+
+
+def listed_workflow(row: Row, wanted: ListingRequest) -> WorkflowRow:
+    """From WORKFLOW_COLUMNS and the payloads that are asked for."""
+    found = workflow_row(row)
+    if wanted.with_inputs:
+        found = replace(found, inputs=row["inputs"] or None)
+    if wanted.with_outputs:
+        found = replace(found, output=row["output"] or None, error=row["error"] or None)
+    return found
+
+
+def each_once(found: Iterable[WorkflowRow]) -> list[WorkflowRow]:
+    """The rows in their order, without those that came before."""
+    once: dict[WorkflowId, WorkflowRow] = {}
+    for row in found:
+        once.setdefault(row.workflow_id, row)
+    return list(once.values())
+
+
+_COUNT_FIELDS: Final = {
+    CountKey.STATE: "state",
+    CountKey.QUEUE: "queue_name",
+    CountKey.NAME: "name",
+    CountKey.VERSION: "application_version",
+    CountKey.EXECUTOR: "executor_id",
+    CountKey.APPLICATION: "application_name",
+    CountKey.CREATED: "created_at_ms",
+    CountKey.STARTED: "started_at_ms",
+    CountKey.COMPLETED: "completed_at_ms",
+}
+
+
+def workflow_count(row: Row, by: Sequence[CountKey]) -> WorkflowCount:
+    """From `number`, `oldest_at`, `longest_wait`, `longest_life` and what was counted by."""
+    alike: dict[str, Any] = {_COUNT_FIELDS[key]: row[f"key_{key.value}"] for key in by}
+    if CountKey.STATE in by:
+        alike["state"] = WorkflowState(alike["state"])
+    return WorkflowCount(
+        number=row["number"],
+        oldest_at_ms=row["oldest_at"],
+        longest_wait_ms=row["longest_wait"],
+        longest_life_ms=row["longest_life"],
+        **alike,
+    )
+
+
+def stream_summary(row: Row) -> StreamSummary:
+    """From `key`, `number` and `is_closed` of a stream."""
+    return StreamSummary(row["key"], row["number"], bool(row["is_closed"]))
 
 
 def step_row(row: Row) -> StepRow:

@@ -112,10 +112,11 @@ async def _earlier_run(where: Places) -> Earlier | None:
         async with Client(where.database, name=APPLICATION) as client:
             rows = await client.workflows.list(
                 names=[archive_folder.name],
-                id_prefix=where.id_prefix,
+                id_prefixes=where.id_prefix,
                 newest_first=True,
                 limit=1,
-                with_payloads=True,
+                with_inputs=True,
+                with_outputs=True,
             )
             if not rows:
                 return None

@@ -13,6 +13,7 @@ from perdure.ports.store.events import EventStore
 from perdure.ports.store.hints import HintStore
 from perdure.ports.store.leases import LeaseStore
 from perdure.ports.store.lifecycle import StoreLifecycle
+from perdure.ports.store.listing import ListingStore
 from perdure.ports.store.management import ManagementStore
 from perdure.ports.store.messages import MessageStore
 from perdure.ports.store.queues import QueueStore
@@ -36,6 +37,7 @@ class Store(
     LeaseStore,
     HintStore,
     ReadStore,
+    ListingStore,
     ManagementStore,
     RetentionStore,
     VersionStore,
@@ -49,6 +51,7 @@ __all__ = [
     "EventStore",
     "HintStore",
     "LeaseStore",
+    "ListingStore",
     "ManagementStore",
     "MessageStore",
     "QueueStore",

@@ -1,4 +1,4 @@
-"""Reads for waiters, handles and operators."""
+"""Reads for waiters and handles, and what stands around a workflow."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,7 +7,7 @@ import msgspec
 
 from perdure.model.circumstances import Circumstances
 from perdure.model.ids import WorkflowId
-from perdure.model.workflow import Outcome, WorkflowFilter, WorkflowRow
+from perdure.model.workflow import Outcome
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -22,10 +22,6 @@ class ReadStore(Protocol):
 
     async def settled(self, ids: Sequence[WorkflowId]) -> Settled:
         """Which of these have left the active states. One statement whatever the number."""
-        ...
-
-    async def list_workflows(self, wanted: WorkflowFilter) -> list[WorkflowRow]:
-        """The rows matching the filter, in its order, at most its limit."""
         ...
 
     async def circumstances(self, workflow_id: WorkflowId) -> Circumstances | None:

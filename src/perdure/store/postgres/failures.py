@@ -10,6 +10,7 @@ from perdure.errors import (
     DatabaseError,
     DatabaseRejected,
     DatabaseUnavailable,
+    StatementTimeout,
 )
 
 
@@ -26,7 +27,7 @@ CLASSES: Final[dict[str, type[DatabaseError]]] = {
     "3D": DatabaseUnavailable,  # invalid catalog name: the database is gone, or not there yet
     "40": DatabaseConflict,  # transaction rollback: serialization failure, deadlock
     "53": DatabaseUnavailable,  # insufficient resources: disk full, too many connections
-    "57": DatabaseUnavailable,  # operator intervention: shutting down, statement out of time
+    "57": DatabaseUnavailable,  # operator intervention: shutting down
     "58": DatabaseUnavailable,  # system error: input and output
     "F0": DatabaseUnavailable,  # configuration file error
     "XX": DatabaseUnavailable,  # internal error: damaged data
@@ -40,6 +41,7 @@ STATES: Final[dict[str, type[DatabaseError]]] = {
     "25P03": DatabaseUnavailable,  # idle in transaction for too long
     "25P04": DatabaseUnavailable,  # transaction for too long
     "55P03": DatabaseConflict,  # lock not available
+    "57014": StatementTimeout,
     "72000": DatabaseConflict,  # snapshot too old
 }
 """By the whole SQLSTATE, before its class."""

@@ -1,30 +1,20 @@
-"""Reads for waiters, handles and operators."""
+"""Reads for waiters and handles, and what stands around a workflow."""
 
 from collections.abc import Sequence
 
 from perdure.model.circumstances import Circumstances
 from perdure.model.ids import WorkflowId
-from perdure.model.workflow import Outcome, WorkflowFilter, WorkflowRow
+from perdure.model.workflow import Outcome
 from perdure.ports.store.reads import Settled
-from perdure.store import compose, rows
-from perdure.store.identifiers import quote_identifier
+from perdure.store import rows
 from perdure.store.postgres.batch import packed_list
-from perdure.store.postgres.concern import Access, Concern
+from perdure.store.postgres.concern import Concern
 from perdure.store.postgres.lanes import SNAPSHOT
 from perdure.store.postgres.surroundings import Surroundings
 
 
 class Reads(Concern):
     """`ReadStore`."""
-
-    def __init__(self, access: Access) -> None:
-        super().__init__(access)
-        self._dialect = compose.Dialect(
-            tables=f"{quote_identifier(access.database.settings.schema)}.",
-            mark=lambda number: f"${number}",
-            member="{column} = ANY({mark})",
-            pack=list,
-        )
 
     async def settled(self, ids: Sequence[WorkflowId]) -> Settled:
         """See `perdure.ports.store.ReadStore.settled`."""
@@ -36,12 +26,6 @@ class Reads(Concern):
             else:
                 outcomes.append(rows.outcome(row))
         return Settled(tuple(outcomes), tuple(missing))
-
-    async def list_workflows(self, wanted: WorkflowFilter) -> list[WorkflowRow]:
-        """See `perdure.ports.store.ReadStore.list_workflows`."""
-        composed = compose.list_workflows(wanted, self._application, self._dialect)
-        found = await self._database.fetch_text(composed.text, *composed.parameters)
-        return [rows.workflow_row(row, with_payloads=wanted.with_payloads) for row in found]
 
     async def circumstances(self, workflow_id: WorkflowId) -> Circumstances | None:
         """See `perdure.ports.store.ReadStore.circumstances`."""

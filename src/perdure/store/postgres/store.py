@@ -9,6 +9,7 @@ from perdure.store.postgres.events import Events
 from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.leases import Leases
 from perdure.store.postgres.lifecycle import Lifecycle
+from perdure.store.postgres.listing import Listing
 from perdure.store.postgres.management import Management
 from perdure.store.postgres.messages import Messages
 from perdure.store.postgres.queues import Queues
@@ -35,7 +36,7 @@ class Operations(Management, Retention, Queues, Versions):
     """Everything that is done from outside of runs."""
 
 
-class PostgresStore(Lifecycle, Runs, Talk, Operations, Leases, Hints, Reads):
+class PostgresStore(Lifecycle, Runs, Talk, Operations, Leases, Hints, Reads, Listing):
     """A system database on a Postgres server."""
 
     def __init__(self, settings: PostgresSettings, clock: Clock) -> None:

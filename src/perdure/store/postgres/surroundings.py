@@ -31,7 +31,7 @@ class Surroundings:
         found = await self._fetch("workflow", workflow_id)
         if not found:
             return None
-        row = rows.workflow_row(found[0], with_payloads=False)
+        row = rows.workflow_row(found[0])
         application = row.application_name or self._application
         (now,) = await self._fetch("now", self._offset_ms)
         queue, usage = await self._usage_of_queue(row, application)

@@ -26,7 +26,7 @@ def read_circumstances(
     found = connection.row(access.queries["workflow"], {"id": workflow_id})
     if found is None:
         return None
-    row = rows.workflow_row(found, with_payloads=False)
+    row = rows.workflow_row(found)
     application = row.application_name or access.application
     return _Reader(connection, access, application).circumstances(row)
 

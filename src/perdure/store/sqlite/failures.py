@@ -9,6 +9,7 @@ from perdure.errors import (
     DatabaseError,
     DatabaseRejected,
     DatabaseUnavailable,
+    StatementTimeout,
 )
 
 BUSY_CODES = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
@@ -26,7 +27,7 @@ KINDS: dict[int, type[DatabaseError]] = {
     sqlite3.SQLITE_LOCKED: DatabaseConflict,
     sqlite3.SQLITE_NOMEM: DatabaseUnavailable,
     sqlite3.SQLITE_READONLY: DatabaseUnavailable,
-    sqlite3.SQLITE_INTERRUPT: DatabaseUnavailable,
+    sqlite3.SQLITE_INTERRUPT: StatementTimeout,
     sqlite3.SQLITE_IOERR: DatabaseUnavailable,
     sqlite3.SQLITE_CORRUPT: DatabaseUnavailable,
     sqlite3.SQLITE_NOTFOUND: DatabaseUnavailable,

@@ -1,23 +1,16 @@
-"""Reads for waiters, handles and operators."""
+"""Reads for waiters and handles, and what stands around a workflow."""
 
 from collections.abc import Sequence
 
 from perdure.model.circumstances import Circumstances
 from perdure.model.ids import WorkflowId
-from perdure.model.workflow import Outcome, WorkflowFilter, WorkflowRow
+from perdure.model.workflow import Outcome
 from perdure.ports.store.reads import Settled
-from perdure.store import compose, rows
+from perdure.store import rows
 from perdure.store.sqlite.circumstances import read_circumstances
 from perdure.store.sqlite.concern import Concern, packed
 from perdure.store.sqlite.connection import Connection
 from perdure.store.sqlite.instants import wall_clock_ms
-
-_DIALECT = compose.Dialect(
-    tables="",
-    mark=lambda number: f"?{number}",
-    member="{column} IN (SELECT value FROM json_each({mark}))",
-    pack=packed,
-)
 
 
 class Reads(Concern):
@@ -36,16 +29,6 @@ class Reads(Concern):
                 else:
                     outcomes.append(rows.outcome(row))
             return Settled(tuple(outcomes), tuple(missing))
-
-        return await self._database.read(work)
-
-    async def list_workflows(self, wanted: WorkflowFilter) -> list[WorkflowRow]:
-        """See `perdure.ports.store.ReadStore.list_workflows`."""
-        composed = compose.list_workflows(wanted, self._application, _DIALECT)
-
-        def work(connection: Connection) -> list[WorkflowRow]:
-            found = connection.rows(composed.text, composed.parameters)
-            return [rows.workflow_row(row, with_payloads=wanted.with_payloads) for row in found]
 
         return await self._database.read(work)
 

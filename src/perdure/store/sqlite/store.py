@@ -10,6 +10,7 @@ from perdure.store.sqlite.events import Events
 from perdure.store.sqlite.hints import Hints
 from perdure.store.sqlite.leases import Leases
 from perdure.store.sqlite.lifecycle import Lifecycle
+from perdure.store.sqlite.listing import Listing
 from perdure.store.sqlite.location import locate
 from perdure.store.sqlite.management import Management
 from perdure.store.sqlite.messages import Messages
@@ -37,7 +38,7 @@ class Operations(Management, Retention, Queues, Versions):
     """Everything that is done from outside of runs."""
 
 
-class SqliteStore(Lifecycle, Runs, Talk, Operations, Leases, Hints, Reads):
+class SqliteStore(Lifecycle, Runs, Talk, Operations, Leases, Hints, Reads, Listing):
     """A system database in a file, or in memory for this object alone."""
 
     def __init__(

@@ -1,0 +1,67 @@
+"""Looking at workflows."""
+
+from typing import Any
+
+from perdure.errors import ListingTooSlow, StatementTimeout
+from perdure.model.ids import WorkflowId
+from perdure.model.listing import (
+    CountRequest,
+    ListingRequest,
+    StepsRequest,
+    StreamSummary,
+    WorkflowCount,
+)
+from perdure.model.wire import STREAM_CLOSED
+from perdure.model.workflow import StepRow, WorkflowRow
+from perdure.store import compose, rows
+from perdure.store.postgres.concern import Access, Concern
+from perdure.store.postgres.dialect import Dialect
+from perdure.store.postgres.lanes import Record
+
+
+class Listing(Concern):
+    """`ListingStore`."""
+
+    def __init__(self, access: Access) -> None:
+        super().__init__(access)
+        self._dialect = Dialect(access.database.settings.schema)
+
+    async def list_workflows(self, wanted: ListingRequest) -> list[WorkflowRow]:
+        """See `perdure.ports.store.ListingStore.list_workflows`."""
+        composed = compose.list_workflows(wanted, self._application, self._dialect)
+        found = await self._looked_up(composed.text, *composed.parameters)
+        return [rows.listed_workflow(row, wanted) for row in found]
+
+    async def count_workflows(self, wanted: CountRequest) -> list[WorkflowCount]:
+        """See `perdure.ports.store.ListingStore.count_workflows`."""
+        composed = compose.count_workflows(wanted, self._application, self._dialect)
+        found = await self._looked_up(composed.text, *composed.parameters)
+        return [rows.workflow_count(row, wanted.by) for row in found]
+
+    async def list_descendants(self, workflow_id: WorkflowId, limit: int) -> list[WorkflowRow]:
+        """See `perdure.ports.store.ListingStore.list_descendants`."""
+        found = await self._looked_up(self._database.queries["descendants"], workflow_id, limit)
+        return [rows.workflow_row(row) for row in found]
+
+    async def list_ancestors(self, workflow_id: WorkflowId, limit: int) -> list[WorkflowRow]:
+        """See `perdure.ports.store.ListingStore.list_ancestors`."""
+        found = await self._looked_up(self._database.queries["ancestors"], workflow_id, limit)
+        return rows.each_once(rows.workflow_row(row) for row in found)
+
+    async def list_steps(self, wanted: StepsRequest) -> list[StepRow]:
+        """See `perdure.ports.store.ListingStore.list_steps`."""
+        found = await self._database.fetch("steps_page", *wanted)
+        return [rows.step_row(row) for row in found]
+
+    async def list_streams(self, workflow_id: WorkflowId) -> list[StreamSummary]:
+        """See `perdure.ports.store.ListingStore.list_streams`."""
+        found = await self._looked_up(
+            self._database.queries["streams_of"], workflow_id, STREAM_CLOSED
+        )
+        return [rows.stream_summary(row) for row in found]
+
+    async def _looked_up(self, text: str, *parameters: Any) -> list[Record]:
+        try:
+            return await self._database.fetch_text(text, *parameters)
+        except StatementTimeout as error:
+            raise ListingTooSlow(self._database.settings.statement_timeout_s) from error

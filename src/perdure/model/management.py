@@ -37,7 +37,10 @@ class Resume(msgspec.Struct, frozen=True):
 
 
 class LastStep(Enum):
-    """A step of a fork's source that is found when the fork is made."""
+    """A step of a workflow that is found when it is forked or rewound.
+
+    What is recorded behind a step that waits is its time limit, no step of its own.
+    """
 
     FAILED = "failed"
     """The last step that failed; if none did, the last one."""

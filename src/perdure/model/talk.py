@@ -61,8 +61,8 @@ class Appending(NamedTuple):
     """One value a run appends to a stream of its own.
 
     In a body `caller` is the step's record. Inside a step there is none to write: `owner` fences
-    it, and `append_id` makes an attempt that is made again, by the engine or by the step itself,
-    the same one.
+    it, and `append_id`, which begins with the number of the step, makes an attempt that is made
+    again, by the engine or by the step itself, the same one.
     """
 
     workflow_id: WorkflowId

@@ -43,21 +43,23 @@ class ManagementStore(Protocol):
         `SetAttributes`: `attributes` and `updated_at`; a base that is no object counts as an empty
         one. `WorkflowNotFound` if there is no such row.
 
-        `Fork`: refused if a source is missing (`WorkflowNotFound`), a fork's id stands already
-        (`WorkflowIdInUse`; not if this very fork stands, from a try before), or the point is not
-        found (`NoForkPoint`). The new row is ENQUEUED on the queue, `forked_from` its source, with
+        `Fork`: refused if a source is missing (`WorkflowNotFound`), a fork's id stands already, or
+        twice among the items (`WorkflowIdInUse`; not if a fork of that source stands under it, from
+        a try before: that is left as it is), or the point is not found (`NoForkPoint`; a step id
+        need not be recorded). The new row is ENQUEUED on the queue, `forked_from` its source, with
         the source's name, class, configuration, inputs, attributes, serialization, authentication
         and application (this one's where it has none), the given version, and nothing else of it.
         The steps below the point are copied with their times, children replaced as asked; so are
         the history of events below it and the newest value of each key there, and the stream values
-        that were written by steps below it. Messages are not. The source gets `was_forked_from` and
-        nothing else.
+        that were written by steps below it, numbered anew, with what our own schema holds of them.
+        Messages are not. The source gets `was_forked_from` and nothing else.
         `Rewind`: `WorkflowNotFound`, or `WorkflowNotEnded` unless it is SUCCESS, ERROR, CANCELLED
         or MAX_RECOVERY_ATTEMPTS_EXCEEDED, or `NoForkPoint`. Steps from the point on are removed;
         each event key becomes what it was below it, or is removed; stream values stay, but a close
-        written from there on is removed; messages that were consumed from there on, or are not
-        consumed, are removed, and so is the outcome, in whichever place. Then the row is ENQUEUED
-        on the queue with the partition key, attempts 0, and owner, deadline, deduplication id,
-        start, completion NULL; timeout, creation and version stay, unless a version is given.
+        written from there on is removed, and steps from there on can append again; messages that
+        were consumed from there on, or are not consumed, are removed, and so is the outcome, in
+        whichever place. Then the row is ENQUEUED on the queue with the partition key, attempts 0,
+        and owner, deadline, deduplication id, start, completion NULL; timeout, creation and version
+        stay, unless a version is given.
         """
         ...

@@ -16,10 +16,13 @@ from perdure.api.waiting import countdown
 from perdure.api.wiring import build_store
 from perdure.config import EngineConfig, from_environment
 from perdure.engine.committer import Retry
+from perdure.engine.desk import Desk
+from perdure.engine.hints import Hints
 from perdure.engine.registry import DECORATED
 from perdure.engine.services import Tasks
 from perdure.engine.system import SystemClock, SystemIds
 from perdure.engine.talk import Speaker
+from perdure.engine.waiter import Waiter
 from perdure.errors import NotRunning
 from perdure.logic.durations import Duration, seconds_of
 from perdure.model.ids import WorkflowId
@@ -48,8 +51,9 @@ class Client:
         given = {"url": url, "name": name, "schema": schema}
         self._config = from_environment(given, os.environ)
         self._clock = SystemClock()
-        self._retry = Retry(self._clock, SystemIds())
-        self._speaker: Speaker | None = None
+        self._ids = SystemIds()
+        self._retry = Retry(self._clock, self._ids)
+        self._desk: Desk | None = None
 
     @property
     def config(self) -> EngineConfig:
@@ -59,7 +63,7 @@ class Client:
     @property
     def workflows(self) -> Workflows:
         """The workflows of the database; raises `NotRunning` on a client that is not open."""
-        return Workflows(self._opened(), records=False)
+        return Workflows(self._opened_desk(), records=False)
 
     @property
     def queues(self) -> Queues:
@@ -137,38 +141,44 @@ class Client:
 
     async def open(self) -> None:
         """Connect; does nothing on an open client. A failure leaves nothing open."""
-        if self._speaker is not None:
+        if self._desk is not None:
             return
         store = build_store(self._config, self._clock)
         try:
             # Before the store opens: opening makes an empty file where SQLite has none.
             await store.check_schema()
             await store.open()
-            speaker = self._build_speaker(store)
-            await speaker.open()
+            desk = self._build_desk(store)
+            await desk.open()
         except BaseException:
             await store.close()
             raise
-        self._speaker = speaker
+        self._desk = desk
 
-    def _build_speaker(self, store: Store) -> Speaker:
-        config = self._config
+    def _build_desk(self, store: Store) -> Desk:
+        config, tasks = self._config, Tasks()
         serialization = Serialization(
             config.max_value_bytes, config.unpickle, (), DECORATED.error_class
         )
-        return Speaker(Tasks(), store, self._clock, self._retry, serialization, is_told=False)
+        speaker = Speaker(tasks, store, self._clock, self._retry, serialization, is_told=False)
+        waiter = Waiter(tasks, store, self._retry, lambda _: False, speaker.signals.hear_end)
+        hints = Hints(tasks, store, self._ids)
+        return Desk(speaker, waiter, hints, self._ids, config.name)
 
     async def close(self) -> None:
         """Disconnect; does nothing on a closed client. It can be opened again."""
-        speaker, self._speaker = self._speaker, None
-        if speaker is not None:
-            await speaker.close()
-            await speaker.store.close()
+        desk, self._desk = self._desk, None
+        if desk is not None:
+            await desk.close()
+            await desk.speaker.store.close()
 
     def _opened(self) -> Speaker:
-        if self._speaker is None:
+        return self._opened_desk().speaker
+
+    def _opened_desk(self) -> Desk:
+        if self._desk is None:
             raise NotRunning("this client is not open; use `async with Client(...) as client`")
-        return self._speaker
+        return self._desk
 
     async def __aenter__(self) -> Self:
         await self.open()

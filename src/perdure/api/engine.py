@@ -122,7 +122,7 @@ class Engine:
     @property
     def workflows(self) -> Workflows:
         """The workflows of the database; raises `NotRunning`."""
-        return Workflows(self.kernel.talk, records=True)
+        return Workflows(self.kernel.desk, records=True)
 
     @property
     def queues(self) -> Queues:
@@ -183,7 +183,7 @@ class Engine:
             codec = kernel.registry.serialization.value(Any, f"result of {workflow_id!r}")
         else:
             codec = kernel.registry.codecs(kernel.registry.require(workflow.definition)).result
-        return WorkflowHandle(Target(kernel, checked_id(workflow_id), codec, must_exist=False))
+        return WorkflowHandle(Target(kernel.desk, checked_id(workflow_id), codec, must_exist=False))
 
     def send(
         self,

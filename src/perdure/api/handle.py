@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Generator
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, overload
 
+from perdure.api.commands import CommandCall
 from perdure.api.events import GetEventCall, GetEventsCall
 from perdure.api.messaging import Message, SendCall
 from perdure.api.running import check_loop
 from perdure.api.streams import StreamReader, reader_on
 from perdure.engine.context import PLACE, Branch
+from perdure.engine.desk import Desk
 from perdure.engine.journal import DurableCall
-from perdure.engine.kernel import Kernel
 from perdure.engine.run import Run
 from perdure.engine.waiter import Settlement
 from perdure.errors import (
@@ -28,7 +29,7 @@ from perdure.model.listing import ListingRequest
 from perdure.model.management import Cancel
 from perdure.model.status import WorkflowState
 from perdure.model.talk import Key
-from perdure.model.wire import CANCEL_WORKFLOW, GET_RESULT, GET_STATUS, PORTABLE_JSON, SEND
+from perdure.model.wire import GET_RESULT, GET_STATUS, PORTABLE_JSON, SEND
 from perdure.model.workflow import Outcome, StepRow, WorkflowRow
 from perdure.serialization import ValueCodec
 
@@ -39,14 +40,14 @@ T = TypeVar("T")
 class Target(NamedTuple, Generic[R]):
     """A workflow somebody refers to: its id, how its result is read, whether its row must exist."""
 
-    kernel: Kernel
+    desk: Desk
     workflow_id: WorkflowId
     codec: ValueCodec[R]
     must_exist: bool
 
     async def settlement(self, *, is_patient: bool = False) -> Settlement:
         """Wait until the workflow is terminal; patiently, also when its run is released."""
-        return await self.kernel.waiter.outcome(
+        return await self.desk.waiter.outcome(
             self.workflow_id, fail_if_missing=self.must_exist, is_patient=is_patient
         )
 
@@ -61,7 +62,7 @@ class Target(NamedTuple, Generic[R]):
 
     def _error(self, settlement: Settlement) -> Exception:
         outcome, original = settlement.outcome, settlement.original
-        errors = self.kernel.registry.serialization.errors
+        errors = self.desk.speaker.serialization.errors
         error = errors.decode(outcome.error, outcome.serialization)
         if original is not None and type(original) is type(error):
             return error.with_traceback(original.__traceback__)
@@ -105,7 +106,7 @@ class ResultCall(DurableCall[R]):
     async def plain(self) -> R:
         """Just wait; in a step as patiently as in a body, for a failure would be recorded."""
         target = self._known()
-        check_loop(target.kernel)
+        check_loop(target.desk.speaker)
         is_patient = self._place is not None
         if self._timeout_s is None:
             return target.value(await target.settlement(is_patient=is_patient))
@@ -116,7 +117,7 @@ class ResultCall(DurableCall[R]):
     async def perform(self, run: Run) -> R:
         """Wait, record the outcome as it stands in the other row, and return or raise it."""
         target = self._known()
-        if target.kernel is not run.kernel:
+        if target.desk is not run.kernel.desk:
             raise WrongPlace(
                 f"workflow {target.workflow_id!r} belongs to another engine; wait for it in a step"
             )
@@ -171,10 +172,10 @@ class StatusCall(DurableCall[WorkflowRow]):
 
     async def plain(self) -> WorkflowRow:
         """Read the row."""
-        kernel, workflow_id = self._target.kernel, self._target.workflow_id
-        check_loop(kernel)
+        speaker, workflow_id = self._target.desk.speaker, self._target.workflow_id
+        check_loop(speaker)
         wanted = ListingRequest(ids=(workflow_id,), limit=1)
-        rows = await kernel.retry(lambda: kernel.store.list_workflows(wanted), "reading a status")
+        rows = await speaker.retry(lambda: speaker.store.list_workflows(wanted), "reading a status")
         if not rows:
             raise WorkflowNotFound(workflow_id)
         return rows[0]
@@ -215,36 +216,6 @@ class StatusCall(DurableCall[WorkflowRow]):
         return run.kernel.registry.serialization.value(WorkflowRow, "a workflow's status")
 
 
-class CancelCall(DurableCall[None]):
-    """One cancellation; in a workflow it is a step."""
-
-    __slots__ = ("_target",)
-
-    def __init__(self, target: Target[Any]) -> None:
-        super().__init__(CANCEL_WORKFLOW)
-        self._target = target
-
-    async def plain(self) -> None:
-        """Cancel."""
-        kernel, workflow_id = self._target.kernel, self._target.workflow_id
-        check_loop(kernel)
-        await kernel.retry(
-            lambda: kernel.store.manage(Cancel((workflow_id,))), "cancelling a workflow"
-        )
-        await kernel.notice_cancelled(workflow_id)
-
-    async def perform(self, run: Run) -> None:
-        """Cancel, then record that it was done; doing it again changes nothing."""
-        started_at_ms = run.kernel.time.now_ms()
-        await self.plain()
-        await run.kernel.journal.record(
-            run, self.checkpoint(run, started_at_ms, output="null", serialization=PORTABLE_JSON)
-        )
-
-    async def replay(self, run: Run, row: StepRow) -> None:
-        """It was done."""
-
-
 class WorkflowHandle(Generic[R]):
     """Refers to one workflow, wherever it runs. Dropping it stops nothing.
 
@@ -280,9 +251,13 @@ class WorkflowHandle(Generic[R]):
         """Read the workflow's row once; raises `WorkflowNotFound`."""
         return StatusCall(self._target)
 
-    def cancel(self) -> CancelCall:
-        """Cancel the workflow unless it has its outcome; it stops at its next durable call."""
-        return CancelCall(self._target)
+    def cancel(self, *, children: bool = False) -> CommandCall[None]:
+        """Cancel the workflow unless it has its outcome; it stops at its next durable call.
+
+        With `children` all its descendants are cancelled too.
+        """
+        target = self._target
+        return CommandCall(target.desk, Cancel((target.workflow_id,), children), lambda _: None)
 
     def send(
         self,
@@ -294,7 +269,7 @@ class WorkflowHandle(Generic[R]):
     ) -> SendCall:
         """Send the workflow a message; see `perdure.send`."""
         sent = [Message(self.workflow_id, message, topic, idempotency_key)]
-        return SendCall(SEND, sent, to_forks=to_forks, speaker=self._target.kernel.talk)
+        return SendCall(SEND, sent, to_forks=to_forks, speaker=self._target.desk.speaker)
 
     @overload
     def event(self, key: str, *, timeout: Duration | None = None) -> GetEventCall[Any]: ...
@@ -306,11 +281,11 @@ class WorkflowHandle(Generic[R]):
         self, key: str, *, timeout: Duration | None = None, into: Any = Any
     ) -> GetEventCall[Any]:
         """What the workflow published under a key; see `perdure.get_event`."""
-        return GetEventCall(self._target.kernel.talk, self.workflow_id, key, timeout, into)
+        return GetEventCall(self._target.desk.speaker, self.workflow_id, key, timeout, into)
 
     def events(self) -> GetEventsCall:
         """Everything the workflow published, by key."""
-        return GetEventsCall(self._target.kernel.talk, self.workflow_id)
+        return GetEventsCall(self._target.desk.speaker, self.workflow_id)
 
     @overload
     def stream(
@@ -325,7 +300,7 @@ class WorkflowHandle(Generic[R]):
     ) -> StreamReader[Any]:
         """Follow a stream of the workflow; see `perdure.read_stream`."""
         at = Key(self.workflow_id, key)
-        return reader_on(self._target.kernel.talk, at, offset, timeout, into)
+        return reader_on(self._target.desk.speaker, at, offset, timeout, into)
 
     def __await__(self) -> Generator[Any, None, R]:
         return self.result().__await__()

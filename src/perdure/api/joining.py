@@ -7,8 +7,8 @@ from perdure.api.call_options import checked_id
 from perdure.api.handle import WorkflowHandle
 from perdure.api.running import RUNNING, check_loop
 from perdure.engine.context import PLACE, Branch
+from perdure.engine.desk import Desk
 from perdure.engine.journal import DurableCall
-from perdure.engine.kernel import Kernel
 from perdure.engine.run import Run
 from perdure.errors import InvalidArgument, PerdureError, WrongPlace
 from perdure.model.ids import WorkflowId
@@ -24,7 +24,7 @@ Reference = str | WorkflowHandle[Any]
 class WaitCall(DurableCall[T_co]):
     """One wait for several workflows; `_ids` are theirs."""
 
-    __slots__ = ("_ids", "_kernel")
+    __slots__ = ("_ids", "_waiter")
 
     waits: ClassVar[bool] = True
 
@@ -32,7 +32,7 @@ class WaitCall(DurableCall[T_co]):
         refusal: PerdureError | None = None
         self._ids: list[WorkflowId] = []
         try:
-            self._kernel = _kernel_of(name, workflows)
+            self._waiter = _desk_of(name, workflows).waiter
             self._ids = [_id_of(each) for each in workflows]
         except PerdureError as error:
             refusal = error
@@ -49,7 +49,7 @@ class FirstCall(WaitCall[WorkflowId]):
         if not self._ids:
             raise InvalidArgument("select_workflow needs at least one workflow")
         is_patient = self._place is not None
-        return await self._kernel.waiter.first(self._ids, is_patient=is_patient)
+        return await self._waiter.first(self._ids, is_patient=is_patient)
 
     async def perform(self, run: Run) -> WorkflowId:
         """Wait, and record which one it was, or that there was none to wait for."""
@@ -94,7 +94,7 @@ class JoinCall(WaitCall[None]):
 
     async def plain(self) -> None:
         """Wait."""
-        await self._kernel.waiter.all(self._ids, is_patient=self._place is not None)
+        await self._waiter.all(self._ids, is_patient=self._place is not None)
 
     async def perform(self, run: Run) -> None:
         """The same."""
@@ -121,23 +121,23 @@ def join(workflows: Iterable[Reference]) -> JoinCall:
     return JoinCall("join", list(workflows))
 
 
-def _kernel_of(what: str, workflows: Sequence[Reference]) -> Kernel:
+def _desk_of(what: str, workflows: Sequence[Reference]) -> Desk:
     """The engine that waits: the run's, the handles', or the only one."""
     place = PLACE.get()
-    own = None if place is None else place.run.kernel
-    of_handles = [each.target.kernel for each in workflows if isinstance(each, WorkflowHandle)]
+    own = None if place is None else place.run.kernel.desk
+    of_handles = [each.target.desk for each in workflows if isinstance(each, WorkflowHandle)]
     if own is not None and (type(place) is Branch or not of_handles):
-        kernel = own
+        desk = own
     else:
-        kernel = of_handles[0] if of_handles else RUNNING.only_one(what)
-    if any(each is not kernel for each in of_handles):
+        desk = of_handles[0] if of_handles else RUNNING.only_one(what).desk
+    if any(each is not desk for each in of_handles):
         raise WrongPlace(
             f"{what} waits for workflows of one engine; wait for those of another in a step of "
             "their own"
         )
-    kernel.talk.check_open()
-    check_loop(kernel)
-    return kernel
+    desk.speaker.check_open()
+    check_loop(desk.speaker)
+    return desk
 
 
 def _id_of(reference: Reference) -> WorkflowId:

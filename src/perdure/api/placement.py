@@ -142,18 +142,18 @@ async def check_placements(kernel: Kernel, placements: Sequence[Placement]) -> N
 async def _check_queue(kernel: Kernel, placement: Placement, name: str) -> None:
     queues = kernel.queues
     row = queues.known(name)
-    if row is None or queues.is_stale or _misfit(row, placement):
+    if row is None or queues.is_stale or misfit(row, placement):
         # Nothing is said of what may have changed since it was read.
         await queues.refresh()
         row = queues.known(name)
     if row is None and not placement.allow_unknown_queue:
         row = await queues.require(name)
-    reason = None if row is None else _misfit(row, placement)
+    reason = None if row is None else misfit(row, placement)
     if reason is not None:
         raise InvalidArgument(reason)
 
 
-def _misfit(row: QueueRow, placement: Placement) -> str | None:
+def misfit(row: QueueRow, placement: Placement) -> str | None:
     """What a registered queue refuses a workflow for."""
     settings = row.settings
     if settings.partitioned and placement.partition_key is None:

@@ -118,7 +118,7 @@ class Prepared(NamedTuple):
     def handle(self, workflow_id: WorkflowId, *, must_exist: bool) -> WorkflowHandle[Any]:
         """A handle that reads results as the workflow stores them."""
         plan = self.plan
-        return WorkflowHandle(Target(plan.kernel, workflow_id, plan.codecs.result, must_exist))
+        return WorkflowHandle(Target(plan.kernel.desk, workflow_id, plan.codecs.result, must_exist))
 
 
 def plan_of(callee: Callee, options: CallOptions) -> Plan:

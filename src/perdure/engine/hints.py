@@ -39,15 +39,18 @@ class HintKind(StrEnum):
     SEEN = "~"
     """Never sent: the store saw work in a queue after somebody's commit, whatever that did."""
 
+    TAKEN = "!"
+    """A workflow was cancelled, resumed, rewound or deleted; many, where none is named."""
+
     ALL = "*"
     """Queues were changed, or many things happened: look everywhere."""
 
 
 class Hint(NamedTuple):
-    """One hint; `queue` is empty where it is about all queues."""
+    """One hint; `about` is the queue or the workflow, empty where it is about all of them."""
 
     kind: HintKind
-    queue: str = ""
+    about: str = ""
 
 
 class Hints(Loop):
@@ -59,17 +62,17 @@ class Hints(Loop):
         self._sender = ids.token()[:8]
         self._waiting: dict[Hint, None] = {}
 
-    def announce(self, kind: HintKind, queue: str = "") -> None:
+    def announce(self, kind: HintKind, about: str = "") -> None:
         """Tell the other processes, soon."""
         if self._store.capabilities.listen:
-            self._waiting[Hint(kind, queue)] = None
+            self._waiting[Hint(kind, about)] = None
             self.wake()
 
     async def turn(self) -> float | None:
         """Send what was announced; a hint that cannot be sent is dropped."""
         waiting, self._waiting = self._waiting, {}
         if waiting:
-            texts = [f"{self._sender}{hint.kind}{hint.queue}" for hint in waiting]
+            texts = [f"{self._sender}{hint.kind}{hint.about}" for hint in waiting]
             try:
                 await self._store.announce(texts)
             except DatabaseError as error:
@@ -86,7 +89,7 @@ class Hints(Loop):
 
     def read(self, text: str) -> Hint | None:
         """What a hint says; None for one's own and for what nobody here understands."""
-        sender, kind, queue = text[:8], text[8:9], text[9:]
+        sender, kind, about = text[:8], text[8:9], text[9:]
         if text == EVERYTHING:
             return Hint(HintKind.ALL)
         if text.startswith(HintKind.WORK):
@@ -94,7 +97,7 @@ class Hints(Loop):
             return Hint(HintKind.SEEN, text[1:])
         if sender == self._sender or kind not in _KINDS:
             return None
-        return Hint(HintKind(kind), queue)
+        return Hint(HintKind(kind), about)
 
 
 _KINDS = frozenset(HintKind)

@@ -8,6 +8,7 @@ from typing import NamedTuple, cast
 
 from perdure.engine.claimer import Claimer, Claims
 from perdure.engine.committer import Lane, OpenClose, Retry
+from perdure.engine.desk import Desk
 from perdure.engine.dispatcher import Dispatcher, Pace, Surroundings
 from perdure.engine.due import DueSweep, Followers
 from perdure.engine.hints import HintKind, Hints
@@ -30,16 +31,15 @@ from perdure.errors import (
     DatabaseUnavailable,
     LeaseLost,
     WaitInterrupted,
-    WorkflowCancelled,
 )
 from perdure.logic.liveness import Rhythm
 from perdure.model.answer import Answer, AnswerKind
 from perdure.model.ids import OwnerToken, WorkflowId
 from perdure.model.lease import Beat, NewLease, Serves
+from perdure.model.management import SetDelay
 from perdure.model.status import WorkflowState
 from perdure.model.workflow import (
     Checkpoint,
-    Fence,
     NewWorkflow,
     StandingWorkflow,
     Start,
@@ -117,6 +117,8 @@ class Kernel:
         )
         self.queues = RegisteredQueues(store, retry, settings.listen)
         self._hints = Hints(tasks, store, ports.ids)
+        self.desk = Desk(self.talk, self.waiter, self._hints, ports.ids, settings.application, self)
+        self._ownership = OwnershipPoll(tasks, store, retry, self.runner, self.journal, self.time)
         self._dispatcher = self._build_dispatcher()
         self._due = DueSweep(
             tasks,
@@ -145,7 +147,7 @@ class Kernel:
         tasks, store, retry = self.tasks, self.store, self.retry
         lease_s, releases = self.settings.rhythm.lease_s, self._ends.releases
         return (
-            OwnershipPoll(tasks, store, retry, self.runner, self.journal, self.time),
+            self._ownership,
             SelfCheck(tasks, store, retry, self.runner, self.identity, releases, lease_s),
             Watchman(tasks, store, retry, self.time, self.ids),
         )
@@ -290,19 +292,31 @@ class Kernel:
         if deadline_ms is not None:
             self._due.due_at(deadline_ms)
 
-    async def notice_cancelled(self, workflow_id: WorkflowId) -> None:
-        """A workflow's row was cancelled by this process: its run here need not wait to be told."""
-        run = self.runner.runs.get(workflow_id)
-        if run is not None and run.task is not None:
-            lost = await self.retry(
-                lambda: self.store.lost([Fence(workflow_id, run.owner)]), "asking for lost runs"
-            )
-            if lost:
-                run.stop(WorkflowCancelled(workflow_id))
+    async def taken(self, ids: Sequence[WorkflowId]) -> None:
+        """These workflows were taken from whoever runs them: runs here need not wait to be told."""
+        await self._ownership.look(ids)
+
+    def work_came(self, queue: str) -> None:
+        """Work arrived in the queue."""
+        self._dispatcher.work_in(queue)
+
+    def moved(self, command: SetDelay) -> None:
+        """Workflows are due at another instant."""
+        until_ms = command.until_ms
+        self._due.due_at(
+            self.time.now_ms() + (command.delay_ms or 0) if until_ms is None else until_ms
+        )
 
     def _lanes(self) -> tuple[OpenClose, ...]:
         ends = self._ends
-        return self._starts, self._steps, ends.finishes, ends.releases, *self.talk.lanes
+        return (
+            self._starts,
+            self._steps,
+            ends.finishes,
+            ends.releases,
+            self.desk.commands,
+            *self.talk.lanes,
+        )
 
     async def _write_steps(self, items: Sequence[Checkpoint | Together]) -> list[Answer[StepRow]]:
         """Rows that belong together are one item; an open row that several bring is written once.
@@ -370,16 +384,24 @@ class Kernel:
         if hint is None or self.stopping:
             return
         if hint.kind is HintKind.WORK:
-            self._dispatcher.work_in(hint.queue)
+            self._dispatcher.work_in(hint.about)
         elif hint.kind is HintKind.SEEN:
-            self._dispatcher.change_in(hint.queue)
+            self._dispatcher.change_in(hint.about)
         elif hint.kind is HintKind.ROOM:
-            self._dispatcher.look_in(hint.queue)
+            self._dispatcher.look_in(hint.about)
         elif hint.kind is HintKind.WANTED:
-            self._dispatcher.wanted(hint.queue)
+            self._dispatcher.wanted(hint.about)
+        elif hint.kind is HintKind.TAKEN:
+            self._heard_of(WorkflowId(hint.about))
         else:
             self._dispatcher.look_everywhere()
             self.talk.signals.hear_all()
+            self._heard_of(WorkflowId(""))
+
+    def _heard_of(self, workflow_id: WorkflowId) -> None:
+        """That workflow was taken from whoever runs it, or many were."""
+        self._ownership.suspect(workflow_id)
+        self.waiter.hear([workflow_id])
 
 
 _LAST_WORDS_S = 5.0

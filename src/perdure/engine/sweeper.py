@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Collection
 
 from perdure.engine.committer import Lane, Retry
 from perdure.engine.dispatcher import Dispatcher
@@ -12,7 +13,7 @@ from perdure.engine.services import Loop, Tasks
 from perdure.engine.time import DatabaseTime
 from perdure.logic.liveness import Judge, Rhythm
 from perdure.model.answer import Answer
-from perdure.model.ids import ExecutorId
+from perdure.model.ids import ExecutorId, WorkflowId
 from perdure.model.lease import Beat, LeaseSeen
 from perdure.model.workflow import Fence, Outcome, Release
 from perdure.ports.ids import Ids
@@ -81,7 +82,10 @@ class Takeovers(Loop):
 
 
 class OwnershipPoll(Loop):
-    """Looks once a second, in one statement, which executions have lost their row or their time."""
+    """Looks once a second, in one statement, which executions have lost their row or their time.
+
+    And at once where somebody says so.
+    """
 
     def __init__(
         self,
@@ -98,19 +102,41 @@ class OwnershipPoll(Loop):
         self._retry = retry
         self._runner = runner
         self._journal = journal
+        self._suspects: set[WorkflowId] = set()
+        self._whole_at_s = 0.0
+
+    def suspect(self, workflow_id: WorkflowId) -> None:
+        """That workflow may have been taken from its run here, or any of them if none is named."""
+        if not workflow_id:
+            self._whole_at_s = 0.0
+            self.wake()
+        elif workflow_id in self._runner.runs:
+            self._suspects.add(workflow_id)
+            self.wake()
 
     async def turn(self) -> float | None:
-        """Stop the executions whose row was cancelled or taken, or whose deadline has passed."""
+        """Look at all runs, or at those that are suspected where that is not due yet."""
+        loop = asyncio.get_running_loop()
+        suspects, self._suspects = self._suspects, set()
+        if suspects and loop.time() < self._whole_at_s:
+            await self.look(suspects)
+            return max(self._whole_at_s - loop.time(), 0.0)
+        self._whole_at_s = loop.time() + OWNERSHIP_POLL_S
         self._runner.expire_overdue(self._time.now_ms())
-        runs = dict(self._runner.runs)
-        if runs:
-            fences = [Fence(run.workflow_id, run.owner) for run in runs.values()]
-            lost = await self._retry(lambda: self._store.lost(fences), "asking for lost runs")
-            gone = [runs[workflow_id] for workflow_id in lost]
-            stopped = [run for run in gone if run.task is not None]
-            for outcome in await self._journal.stop_lost(stopped):
-                self._runner.hear(outcome)
+        await self.look(tuple(self._runner.runs))
         return OWNERSHIP_POLL_S
+
+    async def look(self, ids: Collection[WorkflowId]) -> None:
+        """Stop those of these executions whose row was cancelled or taken."""
+        runs = {each: run for each in ids if (run := self._runner.runs.get(each)) is not None}
+        if not runs:
+            return
+        fences = [Fence(run.workflow_id, run.owner) for run in runs.values()]
+        lost = await self._retry(lambda: self._store.lost(fences), "asking for lost runs")
+        gone = [runs[workflow_id] for workflow_id in lost]
+        stopped = [run for run in gone if run.task is not None]
+        for outcome in await self._journal.stop_lost(stopped):
+            self._runner.hear(outcome)
 
 
 class SelfCheck(Loop):

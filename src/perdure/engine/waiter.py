@@ -128,6 +128,12 @@ class Waiter(Loop):
         self._pause_s = FIRST_PAUSE_S
         self.wake()
 
+    def hear(self, ids: Iterable[WorkflowId]) -> None:
+        """Something was done to these workflows, or to any if one has no name: ask again now."""
+        if any(not each or each in self._waits for each in ids):
+            self._pause_s = FIRST_PAUSE_S
+            self.wake()
+
     def fail_elsewhere(self, error: Callable[[WorkflowId], BaseException]) -> None:
         """End the waits on workflows that do not run here; those that do may yet end in time."""
         for workflow_id in list(self._waits):

@@ -37,6 +37,12 @@ CLOSE_STREAM = "DBOS.closeStream"
 READ_STREAM = "DBOS.readStream"
 WAIT_FIRST = "DBOS.waitFirst"
 CANCEL_WORKFLOW = "DBOS.cancelWorkflow"
+RESUME_WORKFLOW = "DBOS.resumeWorkflow"
+FORK_WORKFLOW = "DBOS.forkWorkflow"
+REWIND_WORKFLOW = "DBOS.rewindWorkflow"
+DELETE_WORKFLOW = "DBOS.deleteWorkflow"
+SET_WORKFLOW_DELAY = "DBOS.setWorkflowDelay"
+UPDATE_ATTRIBUTES = "DBOS.updateWorkflowAttributes"
 
 NULL_TOPIC = "__null__topic__"
 STREAM_CLOSED = '"__DBOS_STREAM_CLOSED__"'

@@ -1,0 +1,175 @@
+"""Commands about workflows: plain outside of a workflow, and recorded steps inside."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+from perdure.api.placement import Placement, misfit
+from perdure.api.waiting import speaker_here
+from perdure.engine.desk import Desk, Given
+from perdure.engine.journal import DurableCall
+from perdure.engine.run import Run
+from perdure.errors import (
+    InvalidArgument,
+    PerdureError,
+    UndecodableValue,
+    UnknownQueue,
+    UnknownVersion,
+    UsageError,
+)
+from perdure.model.answer import AnswerKind
+from perdure.model.ids import WorkflowId
+from perdure.model.management import (
+    Caller,
+    Cancel,
+    Command,
+    Delete,
+    Fork,
+    Managed,
+    Recorded,
+    Resume,
+    Rewind,
+    SetAttributes,
+    SetDelay,
+)
+from perdure.model.wire import (
+    CANCEL_WORKFLOW,
+    DELETE_WORKFLOW,
+    FORK_WORKFLOW,
+    INTERNAL_QUEUES,
+    PORTABLE_JSON,
+    RESUME_WORKFLOW,
+    REWIND_WORKFLOW,
+    SET_WORKFLOW_DELAY,
+    UPDATE_ATTRIBUTES,
+)
+from perdure.model.workflow import StepRow
+from perdure.serialization import Serialization, ValueCodec
+
+T = TypeVar("T")
+
+Result = Callable[[Sequence[WorkflowId]], T]
+"""What a command returns, made of the ids that it names as its result."""
+
+NAMES: Final[dict[type[Command], str]] = {
+    Cancel: CANCEL_WORKFLOW,
+    Resume: RESUME_WORKFLOW,
+    Fork: FORK_WORKFLOW,
+    Rewind: REWIND_WORKFLOW,
+    Delete: DELETE_WORKFLOW,
+    SetDelay: SET_WORKFLOW_DELAY,
+    SetAttributes: UPDATE_ATTRIBUTES,
+}
+"""The name of the step that gives a command, whether to one workflow or to many."""
+
+
+class CommandCall(DurableCall[T]):
+    """One command; in a workflow a step, recorded in the command's own transaction."""
+
+    __slots__ = ("_command", "_desk", "_result")
+
+    def __init__(self, desk: Desk, command: Command, result: Result[T]) -> None:
+        name = NAMES[type(command)]
+        refusal: PerdureError | None = None
+        self._desk, self._command, self._result = desk, command, result
+        try:
+            speaker_here(name, desk.speaker)
+        except PerdureError as error:
+            refusal = error
+        super().__init__(name, refusal)
+
+    async def plain(self) -> T:
+        """Give the command; nothing is recorded."""
+        return await given(self._desk, self._command, self._result)
+
+    async def perform(self, run: Run) -> T:
+        """Give it and record what came of it, a refusal too."""
+        journal, desk, command = run.kernel.journal, self._desk, self._command
+        caller = Caller(self.checkpoint(run, run.kernel.time.now_ms()), self._record)
+        try:
+            await check_queue(desk, command)
+        except UsageError as refusal:
+            return await self._turn_down(run, caller, refusal)
+        answer = await journal.submit(run, desk.commands, Given(command, caller), self.known_id)
+        standing = answer.standing
+        if isinstance(standing, Managed):
+            if standing.refusal is not None:
+                raise standing.refusal
+            await desk.follow(command, standing.ids)
+            return self._result(standing.ids)
+        if answer.kind is AnswerKind.CONFLICT or standing is None:
+            standing = await journal.adopt(run, self.known_id, self.name, standing)
+        result = await self.replay(run, standing)
+        # A try before was cut off, and maybe nobody has been told.
+        await desk.follow(command, self._ids(run, standing))
+        return result
+
+    async def replay(self, run: Run, row: StepRow) -> T:
+        """What came of it then."""
+        if row.error is not None:
+            raise run.error_of(row)
+        return self._result(self._ids(run, row))
+
+    async def _turn_down(self, run: Run, caller: Caller, refusal: UsageError) -> T:
+        """Record why the command is not given, and raise it."""
+        recorded = self._record(Managed(), refusal)
+        row = caller.step._replace(**recorded._asdict())
+        standing = await run.kernel.journal.record(run, row)
+        if standing is not None:
+            return await self.replay(run, standing)
+        raise refusal
+
+    def _record(self, managed: Managed, refusal: PerdureError | None = None) -> Recorded:
+        serialization = self._desk.speaker.serialization
+        refusal = refusal or managed.refusal
+        if refusal is not None:
+            return Recorded(None, serialization.errors.encode(refusal), PORTABLE_JSON)
+        ids = managed.ids
+        is_single = isinstance(self._command, Fork) and len(ids) == 1
+        output, _ = _codec(serialization).encode(ids[0] if is_single else list(ids))
+        return Recorded(output, None, PORTABLE_JSON)
+
+    def _ids(self, run: Run, row: StepRow) -> Sequence[WorkflowId]:
+        """The ids a record names; those of other SDKs name a single fork, or none."""
+        codec = _codec(run.kernel.registry.serialization)
+        try:
+            recorded = codec.decode(row.output, row.serialization)
+        except UndecodableValue as error:
+            raise run.unreadable(row.step_id, error) from error
+        if recorded is None:
+            return ()
+        several = [recorded] if isinstance(recorded, str) else recorded
+        return [WorkflowId(each) for each in several]
+
+
+def _codec(serialization: Serialization) -> ValueCodec[Any]:
+    return serialization.value(list[str] | str | None, "the result of a command")
+
+
+async def given(desk: Desk, command: Command, result: Result[T]) -> T:
+    """What a command returns that is recorded nowhere."""
+    await check_queue(desk, command)
+    return result(await desk.give(command))
+
+
+async def check_queue(desk: Desk, command: Command) -> None:
+    """Raise what a command cannot enqueue for, by what is registered now.
+
+    `UnknownQueue`, `UnknownVersion`, or `InvalidArgument` for a key that its queue does not take.
+    """
+    if not isinstance(command, Resume | Fork | Rewind):
+        return
+    store, retry = desk.speaker.store, desk.speaker.retry
+    name = command.queue_name
+    if name is not None and name not in INTERNAL_QUEUES:
+        rows = {row.name: row for row in await retry(store.queues, "reading the queues")}
+        if name not in rows:
+            raise UnknownQueue(name, sorted(rows))
+        # What is resumed keeps the key that it has.
+        if isinstance(command, Fork | Rewind):
+            reason = misfit(rows[name], Placement(name, partition_key=command.partition_key))
+            if reason is not None:
+                raise InvalidArgument(reason)
+    if isinstance(command, Fork | Rewind) and command.version is not None:
+        known = await retry(store.versions, "reading the versions")
+        if command.version not in known:
+            raise UnknownVersion(command.version, desk.application)

@@ -1,0 +1,144 @@
+"""Where commands about workflows are given and outcomes waited for: an engine's, or a client's."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, NamedTuple, Protocol, cast
+
+from perdure.engine.committer import Lane
+from perdure.engine.hints import HintKind, Hints
+from perdure.engine.talk import Speaker
+from perdure.engine.waiter import Waiter
+from perdure.errors import WaitInterrupted
+from perdure.model.answer import Answer
+from perdure.model.ids import WorkflowId
+from perdure.model.management import (
+    Caller,
+    Cancel,
+    Command,
+    Delete,
+    Fork,
+    Managed,
+    Resume,
+    Rewind,
+    SetDelay,
+)
+from perdure.model.wire import INTERNAL_QUEUE
+from perdure.model.workflow import StepRow
+from perdure.ports.ids import Ids
+
+_AT_ONCE: Final = 8
+"""Commands of bodies under way at a time, each in a transaction of its own."""
+
+_NAMED: Final = 50
+"""From more workflows on than these the others are told that there are many."""
+
+_TAKES_AWAY: Final = (Cancel, Resume, Delete, Rewind)
+
+
+class Given(NamedTuple):
+    """A command and the step that gives it."""
+
+    command: Command
+    caller: Caller
+
+
+class Here(Protocol):
+    """What works in this process and hears at once of what was done."""
+
+    async def taken(self, ids: Sequence[WorkflowId]) -> None:
+        """These workflows were taken from whoever runs them; returns when it has told its runs."""
+        ...
+
+    def work_came(self, queue: str) -> None:
+        """Work arrived in the queue."""
+        ...
+
+    def moved(self, command: SetDelay) -> None:
+        """Workflows are due at another instant."""
+        ...
+
+
+class Desk:
+    """Gives commands and tells whoever they concern.
+
+    What comes after a command, its hints, nothing depends on: whoever runs a workflow that was
+    taken from it finds out by itself, only later.
+    """
+
+    def __init__(
+        self,
+        speaker: Speaker,
+        waiter: Waiter,
+        hints: Hints,
+        ids: Ids,
+        application: str,
+        here: Here | None = None,
+    ) -> None:
+        self.application = application
+        self.speaker = speaker
+        self.waiter = waiter
+        self.ids = ids
+        self._hints = hints
+        self._here = here
+        self.commands: Lane[Given, Answer[Managed | StepRow]] = Lane(
+            "commands", self._carry_out, speaker.retry, max_batch=_AT_ONCE
+        )
+
+    async def open(self) -> None:
+        """Begin to talk, to wait and to tell; for a desk that no engine has."""
+        await self.speaker.open()
+        await self.waiter.start()
+        await self._hints.start()
+
+    async def close(self) -> None:
+        """End every wait, and tell what is left to tell."""
+        self.waiter.fail_all(WaitInterrupted)
+        await self.waiter.stop()
+        await self._hints.stop()
+        await self._hints.flush()
+        await self.speaker.close()
+
+    async def give(self, command: Command) -> tuple[WorkflowId, ...]:
+        """Give a command that is recorded nowhere; raises why it is refused."""
+        store = self.speaker.store
+        answer = await self.speaker.ask(
+            partial(store.manage, command),
+            f"command {type(command).__name__}",
+            is_patient=False,
+        )
+        # Nothing was recorded, so that there is no record to show.
+        managed = cast("Managed", answer.standing)
+        if managed.refusal is not None:
+            raise managed.refusal
+        await self.follow(command, managed.ids)
+        return managed.ids
+
+    async def follow(self, command: Command, ids: Sequence[WorkflowId]) -> None:
+        """Tell whoever is concerned what was done to these workflows."""
+        if not ids:
+            return
+        if isinstance(command, Resume | Fork | Rewind):
+            queue = command.queue_name or INTERNAL_QUEUE
+            self._hints.announce(HintKind.WORK, queue)
+            if self._here is not None:
+                self._here.work_came(queue)
+        if isinstance(command, _TAKES_AWAY):
+            for told in ids if len(ids) <= _NAMED else ("",):
+                self._hints.announce(HintKind.TAKEN, told)
+            self.waiter.hear(ids)
+            if self._here is not None:
+                await self._here.taken(ids)
+        if isinstance(command, SetDelay) and self._here is not None:
+            self._here.moved(command)
+
+    async def _carry_out(self, items: Sequence[Given]) -> list[Answer[Managed | StepRow]]:
+        """Each by itself, side by side; after trouble with one all are given again."""
+        store = self.speaker.store
+        answers = await asyncio.gather(
+            *(store.manage(*item) for item in items), return_exceptions=True
+        )
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        return [answer for answer in answers if not isinstance(answer, BaseException)]

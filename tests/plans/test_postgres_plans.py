@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
+from perdure.store.forks import COPIES, CUTS
 from perdure.store.postgres.batch import packed, packed_list, packed_numbers
 from tests.plans.planner import Plan, Planner
 
@@ -167,6 +168,29 @@ async def test_waiters_of_a_large_table_look_at_keys(planner: Planner) -> None:
     for query, plan in plans.items():
         assert indexes(plan) <= KEYS | MESSAGES | EVENTS | STREAMS, query
         assert plan.unconditional() == [], query
+
+
+@LARGE
+async def test_what_is_copied_or_cut_is_found_by_keys(planner: Planner) -> None:
+    forks = packed([(f"wf-{number}", f"fork-{number}", 1) for number in range(1, 11)], {2})
+    points = packed([(f"wf-{number}", f"fork-{number}", None, None, "failed") for number in (1, 2)])
+    run = ["wf-1", 1]
+    plans = {
+        "fork_points": await planner.made("fork_points", [*points, "sleep", ["recv"]]),
+        "insert_forks": await planner.made(
+            "insert_forks", [*forks, "queue", None, None, None, "app", 0]
+        ),
+        "insert_fork_inputs": await planner.made("insert_fork_inputs", [*forks, 0]),
+        "mark_forked": await planner.made("mark_forked", packed_list(["wf-1", "wf-2"])),
+        "copy_steps": await planner.made("copy_steps", [*forks, "a", "b", "c", 0]),
+        "reopen_streams": await planner.made("reopen_streams", [*run, "closed", "json"]),
+        "rewind": await planner.made("rewind", ["wf-1", "queue", None, None, 0]),
+        **{query: await planner.made(query, forks) for query in COPIES},
+        **{query: await planner.made(query, run) for query in CUTS},
+    }
+    for query, plan in plans.items():
+        assert indexes(plan) <= KEYS | MESSAGES | EVENTS | STREAMS | {CREATION}, query
+        assert [scan for scan in plan.unconditional() if scan.index != CREATION] == [], query
 
 
 @LARGE

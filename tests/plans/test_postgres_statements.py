@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from perdure.model.answer import AnswerKind
+from perdure.model.management import Fork, ForkItem, LastStep
 from perdure.model.queue import Rate
 from perdure.model.talk import Key, Topic
 from perdure.model.workflow import Fence
@@ -233,3 +234,18 @@ async def test_histories_come_in_bounded_pages(site: Site, me: Process, wire: Wi
     assert await wire.count(history) == 5
     assert [step.step_id for step in found[short.workflow_id]] == [1, 2]
     assert [step.step_id for step in found[long.workflow_id]] == list(range(1, PAGE * 2 + 2))
+
+
+async def test_forks_are_as_many_statements_as_one(me: Process, wire: Wire) -> None:
+    """However many sources and forks there are: one for each kind of row."""
+    sources = [await me.running() for _ in range(10)]
+    counts = []
+    for count in (1, 100):
+        items = [
+            ForkItem(sources[n % 10].workflow_id, rows.wid(rows.fresh("fork")), LastStep.FAILED)
+            for n in range(count)
+        ]
+        await me.store.record([rows.checkpoint(run, count) for run in sources])
+        command = Fork(tuple(items))
+        counts.append(await wire.count(lambda command=command: me.managed(command)))
+    assert counts[0] == counts[1] <= 14

@@ -32,6 +32,7 @@ BY_DEDUPLICATION_ID = (
 AFTER_A_STEP = (
     "USING INDEX sqlite_autoindex_operation_outputs_1 (workflow_uuid=? AND function_id>?)"
 )
+BELOW_A_STEP = AFTER_A_STEP.replace(">", "<")
 BY_MESSAGE_ID = "USING INDEX sqlite_autoindex_notifications_1 (message_uuid=?)"
 BY_TOPIC = "USING INDEX idx_workflow_topic (destination_uuid=? AND topic=?)"
 BY_DESTINATION = "USING INDEX idx_workflow_topic (destination_uuid=?)"
@@ -131,6 +132,19 @@ def test_every_statement_is_one_that_sqlite_understands(
         ("append", f"SEARCH s {BY_STREAM.replace('INDEX', 'COVERING INDEX')}"),
         ("stream_pages", f"SEARCH s {BY_STREAM.replace(')', ' AND offset>?)')}"),
         ("logged_appends", f"SEARCH perdure_stream_log {BY_APPEND}"),
+        ("fork_points", f"SEARCH named {AFTER_A_STEP.replace(' AND function_id>?', '')}"),
+        ("fork_points", f"SEARCH standing {BY_ID} LEFT-JOIN"),
+        ("insert_forks", f"SEARCH w {BY_ID}"),
+        ("mark_forked", f"SEARCH workflow_status {BY_ID}"),
+        ("copy_steps", f"SEARCH s {BELOW_A_STEP}"),
+        (
+            "copy_event_history",
+            f"SEARCH h {BELOW_A_STEP.replace('operation_outputs', 'workflow_events_history')}",
+        ),
+        ("copy_streams", f"SEARCH s {BY_STREAM.replace(' AND key=?', '')}"),
+        ("copy_stream_log", "SEARCH l USING PRIMARY KEY (workflow_id=?)"),
+        ("delete_late_events", f"SEARCH workflow_events {BY_EVENT}"),
+        ("delete_late_messages", f"SEARCH notifications {BY_DESTINATION}"),
         ("orphaned_executors", "SCAN w USING INDEX idx_workflow_status_pending"),
         ("requeue_runs", "SCAN w USING INDEX idx_workflow_status_pending"),
         ("executor_has_runs", "SCAN workflow_status USING INDEX idx_workflow_status_pending"),

@@ -5,12 +5,19 @@ same for both databases but for what a `Dialect` spells.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
 from perdure.model.ids import BOOT_PREFIX
-from perdure.model.listing import CountKey, CountRequest, ListingRequest, Window, WorkflowFilter
+from perdure.model.listing import (
+    ALWAYS,
+    CountKey,
+    CountRequest,
+    ListingRequest,
+    Window,
+    WorkflowFilter,
+)
 from perdure.model.status import ACTIVE, WorkflowState
 from perdure.store.rows import WORKFLOW_COLUMNS
 from perdure.store.sql import columns
@@ -24,7 +31,6 @@ _MEMBERS: Final = (
     ("users", "authenticated_user"),
     ("queues", "queue_name"),
     ("schedules", "schedule_name"),
-    ("dedup_ids", "deduplication_id"),
     ("parents", "parent_workflow_id"),
     ("forked_from", "forked_from"),
 )
@@ -44,8 +50,8 @@ _FAILED: Final = frozenset(
         WorkflowState.MAX_RECOVERY_ATTEMPTS_EXCEEDED,
     }
 )
-_ORDERED: Final = _FAILED | {WorkflowState.PENDING}
-"""States whose rows an index has in the order of their creation, each for itself."""
+_APART: Final = frozenset(WorkflowState) - {WorkflowState.SUCCESS}
+"""States whose rows an index has, each for itself."""
 
 _COUNTED: Final = {
     CountKey.STATE: "status",
@@ -76,6 +82,14 @@ class Dialect(Protocol):
     @abstractmethod
     def member(self, column: str, values: Sequence[str], mark: Mark) -> str:
         """Whether a column has one of several values."""
+
+    @abstractmethod
+    def holds(self, dedup_ids: Sequence[str], mark: Mark) -> str:
+        """Whether a row of `w` has one of these deduplication ids, on whichever queue."""
+
+    @abstractmethod
+    def delayed(self) -> Iterable[str]:
+        """What to say besides of the DELAYED rows of `w`, so that they are found by an index."""
 
     @abstractmethod
     def begins(self, column: str, prefixes: Sequence[str], mark: Mark) -> str:
@@ -125,12 +139,15 @@ def list_workflows(
     """
     statement = _Statement(dialect)
     direction = "DESC" if wanted.newest_first else "ASC"
+    # What began or ended in a window was created around the same time: walking through all that
+    # was created, from the other end, takes longer than sorting the window.
+    created = "created_at + 0" if wanted.started != ALWAYS or wanted.completed != ALWAYS else ""
 
     def order(alias: str) -> str:
         limit = statement.mark(wanted.limit)
         return (
-            f" ORDER BY {alias}.created_at {direction}, {alias}.workflow_uuid {direction}"
-            f" LIMIT {limit}"
+            f" ORDER BY {alias}.{created or 'created_at'} {direction},"
+            f" {alias}.workflow_uuid {direction} LIMIT {limit}"
         )
 
     branches = []
@@ -179,9 +196,11 @@ def count_workflows(
 def _ways(wanted: ListingRequest) -> list[tuple[WorkflowState, ...] | None]:
     """The states to look for at once: each for itself where an index has its rows in order."""
     states = wanted.states
-    if states is None or len(states) < 2 or not _ORDERED.issuperset(states):  # noqa: PLR2004
-        return [states]
-    return [(state,) for state in dict.fromkeys(states)]
+    if states is None and wanted.queued:
+        states = tuple(sorted(ACTIVE))
+    if states and _APART.issuperset(states):
+        return [(state,) for state in dict.fromkeys(states)]
+    return [states]
 
 
 def _conditions(
@@ -192,12 +211,14 @@ def _conditions(
 ) -> Iterator[str]:
     """Every condition of a filter but its states, and these states instead."""
     yield from _of_applications(statement, wanted, application_name)
-    yield from _in_states(wanted, states)
+    yield from _in_states(statement, wanted, states)
     for field, column in _MEMBERS:
         values: Sequence[str] | None = getattr(wanted, field)
         if values is not None:
             yield statement.member(f"w.{column}", values)
     dialect = statement.dialect
+    if wanted.dedup_ids is not None:
+        yield dialect.holds(wanted.dedup_ids, statement.mark)
     if wanted.id_prefixes is not None:
         yield dialect.begins("w.workflow_uuid", wanted.id_prefixes, statement.mark)
     if wanted.executors is not None:
@@ -230,7 +251,9 @@ def _of_applications(
         yield f"(w.application_name = {mark} OR w.application_name IS NULL)"
 
 
-def _in_states(wanted: WorkflowFilter, states: Sequence[WorkflowState] | None) -> Iterator[str]:
+def _in_states(
+    statement: _Statement, wanted: WorkflowFilter, states: Sequence[WorkflowState] | None
+) -> Iterator[str]:
     if wanted.queued:
         yield "w.queue_name <> ''"
         if states is None:
@@ -242,6 +265,8 @@ def _in_states(wanted: WorkflowFilter, states: Sequence[WorkflowState] | None) -
     for kind in (_IN_FLIGHT, _FAILED):
         if states and kind.issuperset(states):
             yield _is_among("w.status", [state for state in WorkflowState if state in kind])
+    if states == (WorkflowState.DELAYED,):
+        yield from statement.dialect.delayed()
 
 
 def _is_among(column: str, states: Sequence[WorkflowState]) -> str:
@@ -253,12 +278,14 @@ def _is_among(column: str, states: Sequence[WorkflowState]) -> str:
 
 
 def _flags(wanted: WorkflowFilter) -> Iterator[str]:
-    for present, column in (
-        (wanted.has_parent, "parent_workflow_id"),
-        (wanted.is_fork, "forked_from"),
+    # Children are many, and found in the order of their creation; forks are few, and found by a
+    # range of their index.
+    for present, column, comparison in (
+        (wanted.has_parent, "parent_workflow_id", "<>"),
+        (wanted.is_fork, "forked_from", ">"),
     ):
         if present is not None:
-            yield f"w.{column} <> ''" if present else f"COALESCE(w.{column}, '') = ''"
+            yield f"w.{column} {comparison} ''" if present else f"COALESCE(w.{column}, '') = ''"
     for flag, column in (
         (wanted.was_forked_from, "was_forked_from"),
         (wanted.is_debounced, "is_debounced"),

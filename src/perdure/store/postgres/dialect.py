@@ -1,6 +1,6 @@
 """Conditions of composed statements as Postgres spells them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from perdure.store import compose
 from perdure.store.identifiers import quote_identifier
@@ -17,6 +17,12 @@ class Dialect(compose.Dialect):
 
     def member(self, column: str, values: Sequence[str], mark: compose.Mark) -> str:
         return f"{column} = ANY({mark(list(values))})"
+
+    def holds(self, dedup_ids: Sequence[str], mark: compose.Mark) -> str:
+        return self.member("w.deduplication_id", dedup_ids, mark)
+
+    def delayed(self) -> Iterable[str]:
+        return ()
 
     def begins(self, column: str, prefixes: Sequence[str], mark: compose.Mark) -> str:
         tests = [f"starts_with({column}, {mark(prefix)})" for prefix in prefixes]

@@ -1,7 +1,7 @@
 """Conditions of composed statements as SQLite spells them."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from perdure.store import compose
@@ -19,6 +19,21 @@ class Dialect(compose.Dialect):
     def member(self, column: str, values: Sequence[str], mark: compose.Mark) -> str:
         return f"{column} IN (SELECT value FROM json_each({mark(packed(values))}))"
 
+    # Without statistics SQLite walks the whole table rather than an index of few rows.
+
+    def holds(self, dedup_ids: Sequence[str], mark: compose.Mark) -> str:
+        test = self.member("held.deduplication_id", dedup_ids, mark)
+        return (
+            "w.rowid IN (SELECT held.rowid FROM workflow_status held"
+            f" INDEXED BY uq_workflow_status_dedup_id WHERE {test})"
+        )
+
+    def delayed(self) -> Iterable[str]:
+        yield (
+            "w.rowid IN (SELECT waits.rowid FROM workflow_status waits"
+            " INDEXED BY idx_workflow_status_delayed WHERE waits.status = 'DELAYED')"
+        )
+
     def begins(self, column: str, prefixes: Sequence[str], mark: compose.Mark) -> str:
         # As a range, which an index serves; LIKE ignores case and knows patterns.
         tests = [
@@ -34,8 +49,9 @@ class Dialect(compose.Dialect):
     def contains(self, column: str, attributes: str, mark: compose.Mark) -> str:
         # What is no JSON is NULL, which contains nothing.
         root = f"CASE WHEN json_valid({column}) THEN {column} END"
-        tests = [f"json_type({root}) = 'object'"]
-        return " AND ".join([*tests, *_holds_all(root, json.loads(attributes), mark)])
+        tests = [*_holds_all(root, json.loads(attributes), mark)]
+        # Only an object has keys that are texts.
+        return " AND ".join(tests or [f"json_type({root}) = 'object'"])
 
 
 def _behind(prefix: str) -> str | None:

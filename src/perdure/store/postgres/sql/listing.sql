@@ -5,8 +5,12 @@
 WITH RECURSIVE tree (id) AS (
     SELECT w.workflow_uuid FROM {schema}.workflow_status w WHERE w.parent_workflow_id = $1
     UNION
-    SELECT w.workflow_uuid FROM tree
-    JOIN {schema}.workflow_status w ON w.parent_workflow_id = tree.id
+    SELECT child.id FROM tree
+    CROSS JOIN LATERAL (
+        SELECT w.workflow_uuid AS id FROM {schema}.workflow_status w
+        WHERE w.parent_workflow_id = tree.id
+        OFFSET 0
+    ) child
 ),
 found AS (SELECT tree.id FROM tree WHERE tree.id <> $1 LIMIT $2)
 SELECT {workflow_columns:w} FROM found

@@ -16,6 +16,7 @@ from perdure.api.step import run_step, step
 from perdure.api.streams import close_stream, read_stream, write_stream
 from perdure.api.timers import sleep
 from perdure.api.workflow import workflow
+from perdure.config import Retention
 from perdure.engine.context import CancellationToken, current
 from perdure.errors import (
     AwaitedWorkflowCancelled,
@@ -70,6 +71,7 @@ __all__ = [
     "RateLimit",
     "RecoveryLimitExceeded",
     "RemoteError",
+    "Retention",
     "Selected",
     "SerializationError",
     "StepRetriesExhausted",

@@ -6,12 +6,49 @@ from dataclasses import dataclass
 
 from perdure.errors import ConfigurationError
 from perdure.logic.durations import Duration, seconds_of
+from perdure.logic.retention import Names, Policy, States, policy_of
 from perdure.model import wire
 
 DEFAULT_NAME = "app"
 MEMORY_URL = "memory:"
 
 _NAME = re.compile(r"[a-z0-9_-]{3,256}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retention:
+    """Which ended workflows an engine removes by itself, and how often it looks.
+
+    Those that ended longer ago than `older_than` and are not among the `keep` newest; only in one
+    of `states` and of one of `names`, if such are given. See `Workflows.purge`.
+    """
+
+    older_than: Duration | None = None
+    keep: int | None = None
+    states: States = None
+    names: Names = None
+    every: Duration = 3600.0
+
+    def __post_init__(self) -> None:
+        if self.policy and self.every_s < _SHORTEST_PERIOD_S:
+            raise ConfigurationError(
+                f"every={self.every!r}: it must be at least {_SHORTEST_PERIOD_S:g} s"
+            )
+
+    @property
+    def policy(self) -> Policy:
+        """What it removes; raises `ConfigurationError` for a setting that cannot work."""
+        return policy_of(
+            self.older_than, self.keep, self.states, self.names, error=ConfigurationError
+        )
+
+    @property
+    def every_s(self) -> float:
+        """How often it looks, in seconds."""
+        return seconds_of(self.every, "every", error=ConfigurationError)
+
+
+_SHORTEST_PERIOD_S = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +62,7 @@ class EngineConfig:
     long its event loop may be blocked before it stops showing. `grace` is how long a stop waits
     for running workflows. `listen` are the names of the queues it serves, None for all of them, and
     `max_running` is up to how many workflows it takes from queues at a time; what is started
-    without a queue is not limited.
+    without a queue is not limited. Without `retention` what has ended stays for ever.
     """
 
     url: str
@@ -46,6 +83,7 @@ class EngineConfig:
     stall: Duration = 60.0
     grace: Duration = 10.0
     direct_url: str | None = None
+    retention: Retention | None = None
 
     def __post_init__(self) -> None:
         if not self.url:

@@ -194,7 +194,7 @@ async def test_a_call_looks_at_a_bounded_number_of_rows(
 
 
 async def test_looking_counts_what_would_go(site: Site, me: Process) -> None:
-    """“Count what `purge` would remove, and remove nothing.”"""
+    """“Count what `purge` would remove, and remove nothing”."""
     alive = await ended(site, status="PENDING", completed_at=None)
     await ended(site, parent_workflow_id=alive)
     await ended(site, name="b", status="ERROR")
@@ -207,7 +207,7 @@ async def test_looking_counts_what_would_go(site: Site, me: Process) -> None:
 
 
 async def test_how_many_newest_are_kept(site: Site, me: Process) -> None:
-    """“When the last of the `number` newest of the wanted ended; None if there are fewer.”"""
+    """“When the last of the `number` newest of the wanted ended; None if there are fewer”."""
     for at_ms in (100, 200, 200, 300):
         await ended(site, at_ms)
     await ended(site, 250, name="another")
@@ -219,7 +219,7 @@ async def test_how_many_newest_are_kept(site: Site, me: Process) -> None:
 async def test_logged_claims_are_forgotten_when_no_window_reaches_back(
     site: Site, me: Process
 ) -> None:
-    """“Only those that no window of their queue reaches back to by now, or whose queue has none.”"""
+    """“that no window of their queue reaches back to by now, or whose queue has none”."""
     now = await me.store.now_ms()
     log = "rate_log" if site.kind == "postgres" else "perdure_rate_log"
     await me.queue("limited", rate=Rate(5, 60))

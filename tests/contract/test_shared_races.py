@@ -240,9 +240,7 @@ async def test_cancels_and_claims_never_deadlock(site: Site, me: Process) -> Non
             batch = [rows.enqueued(application_version="v1") for _ in range(20)]
             await me.start(*batch)
             wanted = [item.workflow_id for item in batch]
-            claims, _ = await asyncio.gather(
-                at_once(number, claimants, limit=2), me.cancel(wanted)
-            )
+            claims, _ = await asyncio.gather(at_once(number, claimants, limit=2), me.cancel(wanted))
             fences = fences_of(claims)
             assert sorted(await me.store.lost(fences)) == sorted(f.workflow_id for f in fences)
             assert await site.pending() == 0

@@ -60,6 +60,12 @@ DIFFERENT = [
         "what SQLite found in a transaction stays so until it is changed by other statements of it",
     ),
     counterparts(
+        "lock_expired lock_ended_parents",
+        "expired_horizon expired_workflows",
+        "on Postgres ended rows and their parents are locked against whoever continues them; in "
+        "SQLite's transaction nobody does",
+    ),
+    counterparts(
         "lock_queue insert_queue update_queue",
         "upsert_queue",
         "on Postgres a queue is locked as a row, and another process may insert it meanwhile",

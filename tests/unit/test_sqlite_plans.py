@@ -40,6 +40,7 @@ BY_ORIGIN = "idx_workflow_status_forked_from (forked_from=?)"
 BY_EVENT = "USING INDEX sqlite_autoindex_workflow_events_1 (workflow_uuid=? AND key=?)"
 BY_STREAM = "USING INDEX sqlite_autoindex_streams_1 (workflow_uuid=? AND key=?)"
 BY_APPEND = "USING PRIMARY KEY (workflow_id=? AND append_id=?)"
+BY_END = "USING INDEX idx_workflow_status_completed_at (completed_at>? AND completed_at<?)"
 BY_ID = "USING INDEX sqlite_autoindex_workflow_status_1 (workflow_uuid=?)"
 
 
@@ -132,6 +133,11 @@ def test_every_statement_is_one_that_sqlite_understands(
         ("append", f"SEARCH s {BY_STREAM.replace('INDEX', 'COVERING INDEX')}"),
         ("stream_pages", f"SEARCH s {BY_STREAM.replace(')', ' AND offset>?)')}"),
         ("logged_appends", f"SEARCH perdure_stream_log {BY_APPEND}"),
+        ("expired_horizon", f"SEARCH workflow_status {BY_END.replace('INDEX', 'COVERING INDEX')}"),
+        ("expired_workflows", f"SEARCH w {BY_END}"),
+        ("expired_workflows", f"SEARCH parent {BY_ID} LEFT-JOIN"),
+        ("count_expired", f"SEARCH w {BY_END}"),
+        ("kept_since", f"SEARCH w {BY_END.replace('completed_at>? AND ', '')}"),
         ("fork_points", f"SEARCH named {AFTER_A_STEP.replace(' AND function_id>?', '')}"),
         ("fork_points", f"SEARCH standing {BY_ID} LEFT-JOIN"),
         ("insert_forks", f"SEARCH w {BY_ID}"),

@@ -18,7 +18,7 @@ from perdure.api.running import RUNNING
 from perdure.api.starting import StartCall
 from perdure.api.wiring import build_store
 from perdure.api.workflow import Workflow
-from perdure.config import EngineConfig, from_environment
+from perdure.config import EngineConfig, Retention, from_environment
 from perdure.engine.context import PLACE
 from perdure.engine.kernel import Kernel, KernelSettings, Ports
 from perdure.engine.queues import QueueDeclaration
@@ -55,6 +55,7 @@ class EngineOptions(TypedDict, total=False):
     stall: Duration
     grace: Duration
     direct_url: str | None
+    retention: Retention | None
 
 
 class Engine:
@@ -289,6 +290,7 @@ class Engine:
             queues=self._queues,
             listen=config.listen,
             max_running=config.max_running,
+            retention=config.retention,
         )
 
 

@@ -7,9 +7,9 @@ from typing import Any, TypedDict, TypeVar, Unpack
 from perdure.api.call_options import checked_id
 from perdure.api.commands import CommandCall, Result, given
 from perdure.api.handle import Target, WorkflowHandle
-from perdure.api.listing import Listing
 from perdure.api.options import checked_choice, checked_text, refuse_unknown
 from perdure.api.queue import Queue, queue_name
+from perdure.api.retention import Purging
 from perdure.api.running import check_loop
 from perdure.engine.desk import Desk
 from perdure.errors import InvalidArgument
@@ -64,7 +64,7 @@ class ForkOptions(RewindOptions, total=False):
     children: Mapping[str, str]
 
 
-class Workflows(Listing):
+class Workflows(Purging):
     """The workflows of one database: looked at, stopped, continued, copied, repaired, removed.
 
     Commands find workflows of whatever application. Each is one transaction; what it is refused for

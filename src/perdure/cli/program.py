@@ -8,6 +8,7 @@ from typer.core import TyperGroup
 
 from perdure.cli.demo.command import demo
 from perdure.cli.migrate import migrate
+from perdure.cli.purge import purge
 from perdure.cli.queues import queues
 from perdure.cli.workflows import workflows
 from perdure.errors import ConfigurationError, PerdureError, UsageError
@@ -58,6 +59,7 @@ program = typer.Typer(
 )
 program.command()(demo)
 program.command()(migrate)
+program.command()(purge)
 program.add_typer(workflows, name="workflow")
 program.add_typer(queues, name="queue")
 

@@ -30,6 +30,9 @@ from perdure.ports.ids import Ids
 
 log = logging.getLogger("perdure")
 
+LEAST_REST_S = 0.005
+"""How long a long job rests at least between two of its parts."""
+
 Item = TypeVar("Item")
 A = TypeVar("A", bound=Answer[Any])
 T = TypeVar("T")
@@ -90,6 +93,13 @@ class Retry:
             except (DatabaseUnavailable, DatabaseConflict) as error:
                 failures += 1
                 await self.pause(error, failures, what)
+
+    async def at_leisure(self, operation: Callable[[], Awaitable[T]], what: str) -> T:
+        """The same as a part of a long job: afterwards rest for as long as it took."""
+        began_s = self._clock.monotonic()
+        result = await self(operation, what)
+        await self._clock.sleep(max(self._clock.monotonic() - began_s, LEAST_REST_S))
+        return result
 
     async def pause(
         self, error: DatabaseUnavailable | DatabaseConflict, failures: int, what: str

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, cast
 
+from perdure.config import Retention
 from perdure.engine.claimer import Claimer, Claims
 from perdure.engine.committer import Lane, OpenClose, Retry
 from perdure.engine.desk import Desk
@@ -18,6 +19,7 @@ from perdure.engine.launcher import Launcher
 from perdure.engine.liveness import Heartbeat, Pulse
 from perdure.engine.queues import QueueDeclaration, RegisteredQueues, register_queue
 from perdure.engine.registry import Registry
+from perdure.engine.retention import Purge, Purger
 from perdure.engine.run import Run
 from perdure.engine.runner import Ends, Runner
 from perdure.engine.services import Service, Tasks
@@ -71,6 +73,7 @@ class KernelSettings(NamedTuple):
     queues: tuple[QueueDeclaration, ...] = ()
     listen: tuple[str, ...] | None = None
     max_running: int = 1000
+    retention: Retention | None = None
 
 
 class Ports(NamedTuple):
@@ -131,11 +134,13 @@ class Kernel:
             tasks, store, retry, settings.rhythm, self._dispatcher, ports.ids
         )
         self._heartbeat = Heartbeat(store, ports.clock, self._pulse(), self)
+        self.purger = self._build_purger()
         self._services: Sequence[Service] = (
             self.waiter,
             self._heartbeat,
             self._takeovers,
             *self._build_watches(),
+            *([] if self.purger is None else [self.purger]),
             *self.talk.services,
             self._hints,
             self._due,
@@ -151,6 +156,14 @@ class Kernel:
             SelfCheck(tasks, store, retry, self.runner, self.identity, releases, lease_s),
             Watchman(tasks, store, retry, self.time, self.ids),
         )
+
+    def _build_purger(self) -> Purger | None:
+        """The one that removes what has ended, if somebody should."""
+        retention = self.settings.retention
+        if retention is None:
+            return None
+        purge = Purge(self.store, self.retry)
+        return Purger(self.tasks, purge, retention.policy, retention.every_s, self.ids)
 
     def _build_dispatcher(self) -> Dispatcher:
         settings = self.settings

@@ -14,7 +14,7 @@ ENDED: Final = tuple(state for state in WorkflowState if state not in ACTIVE)
 
 
 class Expired(msgspec.Struct, frozen=True):
-    """Workflows that ended before `before_ms` in one of `states`; of `names`, or of all if empty."""
+    """Workflows that ended before `before_ms`, in one of `states`, and of one of `names` or any."""
 
     before_ms: int
     states: tuple[WorkflowState, ...] = ENDED

@@ -1,6 +1,6 @@
 """Removing workflows that ended long ago."""
 
-from typing import Final
+from typing import Any, Final
 
 from perdure.model.retention import Expired, Purged
 from perdure.store.commands import DELETIONS
@@ -11,7 +11,7 @@ from perdure.store.sqlite.transaction import Transaction
 SIGHT: Final = 10_000
 """How many ended rows one call looks at."""
 
-Asked = dict[str, object]
+Asked = dict[str, Any]
 
 
 class Retention(Concern):
@@ -79,6 +79,5 @@ class Retention(Concern):
 
 def _looked(number: int, asked: Asked) -> Purged:
     """What was found, where all that was looked at has been dealt with."""
-    horizon_ms, before_ms = asked["horizon"], asked["before"]
-    assert isinstance(horizon_ms, int)
-    return Purged(number, horizon_ms + 1 if horizon_ms + 1 != before_ms else None)
+    following_ms = asked["horizon"] + 1
+    return Purged(number, following_ms if following_ms < asked["before"] else None)

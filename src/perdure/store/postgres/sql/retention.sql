@@ -63,10 +63,14 @@ SELECT workflow_uuid, completed_at, parent_id FROM locked;
 -- name: lock_ended_parents
 -- Those of the parents in the list $1 that ended before $2, kept from being continued until the
 -- transaction is over.
-SELECT p.workflow_uuid
-FROM {schema}.workflow_status p
-WHERE p.workflow_uuid = ANY($1::text[]) AND {over:p}
-FOR SHARE SKIP LOCKED;
+SELECT locked.workflow_uuid
+FROM unnest($1::text[]) AS asked (id)
+CROSS JOIN LATERAL (
+    SELECT p.workflow_uuid
+    FROM {schema}.workflow_status p
+    WHERE p.workflow_uuid = asked.id AND {over:p}
+    FOR SHARE SKIP LOCKED
+) locked;
 
 -- name: count_expired
 -- How many there are up to the horizon, and the horizon.

@@ -95,6 +95,8 @@ class CommandCall(DurableCall[T]):
             if standing.refusal is not None:
                 raise standing.refusal
             await desk.follow(command, standing.ids)
+            # Its own run may have been among them.
+            run.check_signal()
             return self._result(standing.ids)
         if answer.kind is AnswerKind.CONFLICT or standing is None:
             standing = await journal.adopt(run, self.known_id, self.name, standing)

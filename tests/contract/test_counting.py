@@ -1,0 +1,103 @@
+"""`ListingStore.count_workflows`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perdure.model.listing import CountKey, CountRequest, Window, WorkflowCount
+from perdure.model.status import WorkflowState
+from tests.support.store import Process, Site
+
+
+async def counted(me: Process, *by: CountKey, **wanted: Any) -> list[WorkflowCount]:
+    return await me.store.count_workflows(CountRequest(by=by, **wanted))
+
+
+async def test_one_number(site: Site, me: Process) -> None:
+    """“Counted by nothing it is one number, which may be 0”."""
+    assert await counted(me) == [WorkflowCount(0)]
+    for number in range(3):
+        await site.foreign(created_at=10 + number)
+    await site.foreign(application_name="other")
+    await site.foreign(status="PAUSED")
+    (found,) = await counted(me)
+    assert (found.number, found.oldest_at_ms) == (3, 10)
+    (found,) = await counted(me, created=Window(11, None))
+    assert found.number == 2
+    (found,) = await counted(me, states=())
+    assert found == WorkflowCount(0)
+
+
+async def test_waits_and_lives(site: Site, me: Process) -> None:
+    """“the longest time from the creation to the start, … to the end, of those that have both”."""
+    await site.foreign(created_at=100, started_at_epoch_ms=150, completed_at=500)
+    await site.foreign(created_at=200, started_at_epoch_ms=290)
+    await site.foreign(created_at=50)
+    (found,) = await counted(me)
+    assert (found.oldest_at_ms, found.longest_wait_ms, found.longest_life_ms) == (50, 90, 400)
+    (found,) = await counted(me, created=Window(0, 50))
+    assert (found.longest_wait_ms, found.longest_life_ms) == (None, None)
+
+
+async def test_by_what_rows_say(site: Site, me: Process) -> None:
+    """“How many workflows there are for each combination”, “then the largest numbers”; the numbers
+    add up."""
+    for number in range(12):
+        await site.foreign(
+            status="SUCCESS" if number % 4 else "ERROR",
+            queue_name="q" if number % 2 else None,
+            name="f" if number < 8 else "g",
+            application_version="v1",
+            executor_id="e" if number % 3 else "",
+        )
+    assert [(each.state, each.number) for each in await counted(me, CountKey.STATE)] == [
+        (WorkflowState.SUCCESS, 9),
+        (WorkflowState.ERROR, 3),
+    ]
+    assert [(each.name, each.number) for each in await counted(me, CountKey.NAME)] == [
+        ("f", 8),
+        ("g", 4),
+    ]
+    found = await counted(me, CountKey.QUEUE, CountKey.STATE)
+    assert {(each.queue_name, each.state, each.number) for each in found} == {
+        ("q", WorkflowState.SUCCESS, 6),
+        (None, WorkflowState.SUCCESS, 3),
+        (None, WorkflowState.ERROR, 3),
+    }
+    (found_version,) = await counted(me, CountKey.VERSION, CountKey.APPLICATION)
+    assert (found_version.application_version, found_version.number) == ("v1", 12)
+    executors = {each.executor_id: each.number for each in await counted(me, CountKey.EXECUTOR)}
+    assert executors == {"e": 8, None: 4}
+    everything = await counted(me, *CountKey)
+    assert sum(each.number for each in everything) == 12
+
+
+async def test_by_spans_of_time(site: Site, me: Process) -> None:
+    """“Spans of time are `span_ms` long and begin at multiples of that. The earliest spans come
+    first”, “None also where they have none”."""
+    for instant in (0, 59_999, 60_000, 130_000, 130_001):
+        await site.foreign(created_at=instant, completed_at=instant or None, status="SUCCESS")
+    found = await counted(me, CountKey.CREATED)
+    assert [(each.created_at_ms, each.number) for each in found] == [
+        (0, 2),
+        (60_000, 1),
+        (120_000, 2),
+    ]
+    found = await counted(me, CountKey.COMPLETED, span_ms=100_000)
+    assert {(each.completed_at_ms, each.number) for each in found} == {
+        (None, 1),
+        (0, 2),
+        (100_000, 2),
+    }
+    found = await counted(me, CountKey.STATE, CountKey.CREATED, span_ms=1_000_000)
+    assert [(each.state, each.created_at_ms, each.number) for each in found] == [
+        (WorkflowState.SUCCESS, 0, 5)
+    ]
+
+
+async def test_the_limit(site: Site, me: Process) -> None:
+    """“then the largest numbers; at most `limit`”."""
+    for number in range(6):
+        await site.foreign(name=f"f{number // 2}" if number < 4 else f"g{number}")
+    found = await counted(me, CountKey.NAME, limit=3)
+    assert [(each.name, each.number) for each in found] == [("f0", 2), ("f1", 2), ("g4", 1)]

@@ -9,6 +9,7 @@ from perdure.api.events import get_event, get_events, set_event
 from perdure.api.handle import WorkflowHandle
 from perdure.api.joining import join, select_workflow
 from perdure.api.logs import ContextFilter
+from perdure.api.management import workflows
 from perdure.api.messaging import Message, recv, send, send_bulk
 from perdure.api.placement import DedupPolicy
 from perdure.api.queue import Queue, RateLimit
@@ -24,6 +25,7 @@ from perdure.errors import (
     ControlSignal,
     DatabaseError,
     InvalidArgument,
+    NoForkPoint,
     PerdureError,
     QueueDeduplicated,
     RecoveryLimitExceeded,
@@ -37,12 +39,15 @@ from perdure.errors import (
     UnknownQueue,
     UnknownVersion,
     UsageError,
+    WorkflowBusy,
     WorkflowCancelled,
     WorkflowError,
+    WorkflowNotEnded,
     WorkflowNotFound,
 )
 from perdure.logic.explaining import Cause, Explanation
 from perdure.logic.queues import OnConflict
+from perdure.model.management import LastStep
 from perdure.model.queue import QueueDepth, QueueRow
 from perdure.model.status import WorkflowState
 from perdure.model.workflow import StepRow, WorkflowRow
@@ -61,7 +66,9 @@ __all__ = [
     "Explanation",
     "IdPolicy",
     "InvalidArgument",
+    "LastStep",
     "Message",
+    "NoForkPoint",
     "OnConflict",
     "PerdureError",
     "Queue",
@@ -84,9 +91,11 @@ __all__ = [
     "UnknownQueue",
     "UnknownVersion",
     "UsageError",
+    "WorkflowBusy",
     "WorkflowCancelled",
     "WorkflowError",
     "WorkflowHandle",
+    "WorkflowNotEnded",
     "WorkflowNotFound",
     "WorkflowRow",
     "WorkflowState",
@@ -109,5 +118,6 @@ __all__ = [
     "step",
     "timeout",
     "workflow",
+    "workflows",
     "write_stream",
 ]

@@ -5,6 +5,7 @@ from typing import Any, Final, TypeVar
 
 from perdure.api.placement import Placement, misfit
 from perdure.api.waiting import speaker_here
+from perdure.engine.context import PLACE
 from perdure.engine.desk import Desk, Given
 from perdure.engine.journal import DurableCall
 from perdure.engine.run import Run
@@ -150,7 +151,7 @@ def _codec(serialization: Serialization) -> ValueCodec[Any]:
 async def given(desk: Desk, command: Command, result: Result[T]) -> T:
     """What a command returns that is recorded nowhere."""
     await check_queue(desk, command)
-    return result(await desk.give(command))
+    return result(await desk.give(command, is_patient=PLACE.get() is not None))
 
 
 async def check_queue(desk: Desk, command: Command) -> None:

@@ -10,7 +10,8 @@ from perdure.api.handle import Target, WorkflowHandle
 from perdure.api.options import checked_choice, checked_text, refuse_unknown
 from perdure.api.queue import Queue, queue_name
 from perdure.api.retention import Purging
-from perdure.api.running import check_loop
+from perdure.api.running import RUNNING, check_loop
+from perdure.engine.context import PLACE
 from perdure.engine.desk import Desk
 from perdure.errors import InvalidArgument
 from perdure.logic.durations import Duration, seconds_of, to_ms
@@ -228,6 +229,19 @@ class Workflows(Purging):
             return CommandCall(self._desk, command, result)
         check_loop(self._speaker)
         return given(self._desk, command, result)
+
+
+def workflows() -> Workflows:
+    """The workflows of the database, through the engine that runs the calling workflow.
+
+    What `engine.workflows` is, for code that has no engine at hand; outside of a workflow through
+    the only one that is running. Raises `NotRunning` and `AmbiguousEngine`.
+
+    >>> await workflows().cancel(order_id, children=True)
+    """
+    place = PLACE.get()
+    kernel = RUNNING.only_one("workflows()") if place is None else place.run.kernel
+    return Workflows(kernel.desk, records=True)
 
 
 def _ids(ids: Ids) -> tuple[WorkflowId, ...]:

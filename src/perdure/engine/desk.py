@@ -99,13 +99,16 @@ class Desk:
         await self._hints.flush()
         await self.speaker.close()
 
-    async def give(self, command: Command) -> tuple[WorkflowId, ...]:
-        """Give a command that is recorded nowhere; raises why it is refused."""
+    async def give(self, command: Command, *, is_patient: bool) -> tuple[WorkflowId, ...]:
+        """Give a command that is recorded nowhere; raises why it is refused.
+
+        Patiently, it is given also when the engine is about to stop: a failure would be recorded.
+        """
         store = self.speaker.store
         answer = await self.speaker.ask(
             partial(store.manage, command),
             f"command {type(command).__name__}",
-            is_patient=False,
+            is_patient=is_patient,
         )
         # Nothing was recorded, so that there is no record to show.
         managed = cast("Managed", answer.standing)

@@ -15,6 +15,7 @@ from perdure.errors import (
     DatabaseError,
     DatabaseRejected,
     DatabaseUnavailable,
+    StatementTimeout,
 )
 from perdure.store.postgres.failures import (
     TRANSLATING,
@@ -41,6 +42,7 @@ SINGLE = {
     asyncpg.LockNotAvailableError: DatabaseConflict,
     asyncpg.SnapshotTooOldError: DatabaseConflict,
     asyncpg.UniqueViolationError: DuplicateKey,
+    asyncpg.QueryCanceledError: StatementTimeout,
     asyncpg.InvalidCachedStatementError: DatabaseConflict,
 }
 

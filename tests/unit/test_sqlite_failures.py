@@ -11,6 +11,7 @@ from perdure.errors import (
     DatabaseRejected,
     DatabaseUnavailable,
     LeaseLost,
+    StatementTimeout,
 )
 from perdure.store.sqlite.failures import KINDS, is_busy, translated, translating
 
@@ -40,7 +41,8 @@ def raised(code: int, name: str = "SQLITE_X") -> sqlite3.OperationalError:
 
 def test_every_result_code_has_a_kind() -> None:
     assert set(KINDS) == {getattr(sqlite3, f"SQLITE_{name}") for name in _RESULTS}
-    assert set(KINDS.values()) == {DatabaseConflict, DatabaseRejected, DatabaseUnavailable}
+    kinds = {DatabaseConflict, DatabaseRejected, DatabaseUnavailable, StatementTimeout}
+    assert set(KINDS.values()) == kinds
 
 
 @pytest.mark.parametrize("name", _EXTENDED)
@@ -61,7 +63,7 @@ def test_an_extended_code_goes_with_its_primary_one(name: str) -> None:
         ("CORRUPT", DatabaseUnavailable),
         ("READONLY_DBMOVED", DatabaseUnavailable),
         ("CANTOPEN", DatabaseUnavailable),
-        ("INTERRUPT", DatabaseUnavailable),
+        ("INTERRUPT", StatementTimeout),
         ("NOMEM", DatabaseUnavailable),
         ("CONSTRAINT_NOTNULL", DatabaseRejected),
         ("TOOBIG", DatabaseRejected),

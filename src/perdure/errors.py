@@ -16,6 +16,7 @@ PerdureError
 │   ├── UnknownQueue              no queue of that name is registered
 │   ├── UnknownVersion            no version of that name is registered for the application
 │   └── InvalidArgument           an argument out of its range
+│       └── InvalidDocument       no exported workflow, or one that was damaged
 ├── SerializationError            a value that cannot be stored, or text that cannot be read
 │   ├── UnserializableValue
 │   ├── ValueTooLarge
@@ -27,6 +28,10 @@ PerdureError
 │   ├── ConflictingWorkflow       the id belongs to another function
 │   ├── QueueDeduplicated         another live workflow holds the deduplication id
 │   ├── UnknownDestination        a message to a workflow that does not exist
+│   ├── WorkflowBusy              a workflow that would remove itself
+│   ├── WorkflowNotEnded          only what has ended can be rewound
+│   ├── NoForkPoint               the step to go on from was not recorded
+│   ├── MessageIdInUse            an imported message whose id another one has
 │   ├── StreamTimeout             no value came to a stream in time
 │   ├── AwaitedWorkflowCancelled  the workflow waited for was cancelled
 │   ├── RecoveryLimitExceeded     the workflow waited for is dead-lettered
@@ -78,7 +83,8 @@ class VersionOwnedByAnother(ConfigurationError):
     def __init__(self, version: str, holder: str) -> None:
         super().__init__(
             f"version {version!r} is registered by application {holder!r} on this database; "
-            "version names are global: choose another with Engine(version=...)"
+            "version names are global: choose another with Engine(version=...), or name that "
+            "application where its version is meant"
         )
         self.version = version
         self.holder = holder
@@ -142,13 +148,13 @@ class UnknownQueue(UsageError):
 
 
 class UnknownVersion(UsageError):
-    """No version of that name is registered for the application: nobody would run the workflow."""
+    """No version of that name is registered for the application: nobody runs workflows of it."""
 
     def __init__(self, version: str, application: str) -> None:
         super().__init__(
             f"application {application!r} has no version {version!r} on this database, so that "
-            "nobody would run the workflow; a version is registered when an engine of it starts. "
-            "allow_unknown_version=True enqueues for an engine that starts later"
+            "nobody would run a workflow of it; a version is registered when an engine of it "
+            "starts. allow_unknown_version=True enqueues for an engine that starts later"
         )
         self.version = version
         self.application = application
@@ -156,6 +162,15 @@ class UnknownVersion(UsageError):
 
 class InvalidArgument(UsageError):
     """An argument is out of its range."""
+
+
+class InvalidDocument(InvalidArgument):
+    """A document is no workflow that can be imported; `path` leads from `$`, the list, to why."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"cannot import {path}: {reason}")
+        self.path = path
+        self.reason = reason
 
 
 class SerializationError(PerdureError):
@@ -255,6 +270,18 @@ class UnknownDestination(WorkflowError):
         super().__init__(
             workflow_id, f"no workflow has the id {workflow_id!r}, so that nothing was sent"
         )
+
+
+class MessageIdInUse(WorkflowError):
+    """A workflow cannot be imported: another one has a message of the same id."""
+
+    def __init__(self, workflow_id: str, message_id: str) -> None:
+        super().__init__(
+            workflow_id,
+            f"workflow {workflow_id!r} cannot be imported with its message {message_id!r}: another "
+            "workflow has one of that id",
+        )
+        self.message_id = message_id
 
 
 class WorkflowBusy(WorkflowError):

@@ -96,7 +96,6 @@ DIFFERENT = [
         "latest_creation",
         "several calls on a file fit into a millisecond, and queues are served in their order",
     ),
-    counterparts("", "version_holder", "on Postgres `register_version` returns the holder"),
     counterparts(
         "close_scopes",
         "delete_step return_message",

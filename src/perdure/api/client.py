@@ -12,6 +12,7 @@ from perdure.api.messaging import Message, new_messages, post
 from perdure.api.queues import Operator, Queues
 from perdure.api.streams import StreamReader
 from perdure.api.values import checked_key
+from perdure.api.versions import Versions
 from perdure.api.waiting import countdown
 from perdure.api.wiring import build_store
 from perdure.config import EngineConfig, from_environment
@@ -69,6 +70,11 @@ class Client:
     def queues(self) -> Queues:
         """The queues of the database, to look at and to change; raises `NotRunning`."""
         return Queues(self._opened().store, self._retry, Operator(self._config.name))
+
+    @property
+    def versions(self) -> Versions:
+        """The registered application versions; raises `NotRunning`."""
+        return Versions(self._opened().store, self._retry, Operator(self._config.name))
 
     async def send(
         self,

@@ -174,5 +174,5 @@ async def check_queue(desk: Desk, command: Command) -> None:
                 raise InvalidArgument(reason)
     if isinstance(command, Fork | Rewind) and command.version is not None:
         known = await retry(store.versions, "reading the versions")
-        if command.version not in known:
+        if command.version not in [row.name for row in known]:
             raise UnknownVersion(command.version, desk.application)

@@ -16,6 +16,7 @@ from perdure.api.queue import Queue
 from perdure.api.queues import Operator, Queues
 from perdure.api.running import RUNNING
 from perdure.api.starting import StartCall
+from perdure.api.versions import Versions
 from perdure.api.wiring import build_store
 from perdure.api.workflow import Workflow
 from perdure.config import EngineConfig, Retention, from_environment
@@ -128,10 +129,16 @@ class Engine:
     @property
     def queues(self) -> Queues:
         """The queues of the database, to look at and to change; raises `NotRunning`."""
-        kernel = self.kernel
-        settings = kernel.settings
-        operator = Operator(settings.application, settings.version, kernel.announce_queues)
-        return Queues(kernel.store, kernel.retry, operator)
+        return Queues(self.kernel.store, self.kernel.retry, self._operator())
+
+    @property
+    def versions(self) -> Versions:
+        """The registered application versions; raises `NotRunning`."""
+        return Versions(self.kernel.store, self.kernel.retry, self._operator())
+
+    def _operator(self) -> Operator:
+        settings = self.kernel.settings
+        return Operator(settings.application, settings.version, self.kernel.announce_queues)
 
     def enqueue(
         self,

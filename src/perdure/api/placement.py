@@ -133,7 +133,8 @@ async def check_placements(kernel: Kernel, placements: Sequence[Placement]) -> N
     given = {each.version or own for each in placements if not each.allow_unknown_version}
     asked = sorted(given - {own})
     if asked:
-        known = await kernel.retry(kernel.store.versions, "reading the versions")
+        rows = await kernel.retry(kernel.store.versions, "reading the versions")
+        known = {row.name for row in rows}
         for version in asked:
             if version not in known:
                 raise UnknownVersion(version, kernel.settings.application)

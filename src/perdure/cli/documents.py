@@ -8,6 +8,7 @@ from perdure.cli.payloads import payload
 from perdure.cli.wording import iso_time
 from perdure.logic.explaining import Explanation
 from perdure.model.queue import QueueDepth, QueueRow, Rate
+from perdure.model.version import VersionRow
 from perdure.model.workflow import StepRow, WorkflowRow
 
 
@@ -50,6 +51,16 @@ def print_queues(found: Sequence[tuple[QueueRow, QueueDepth]]) -> None:
 def print_queue(row: QueueRow, depth: QueueDepth) -> None:
     """One queue."""
     print_json(_queue(row, depth))
+
+
+def print_versions(rows: Sequence[VersionRow]) -> None:
+    """An array of versions."""
+    print_json([_version(row) for row in rows])
+
+
+def print_version(row: VersionRow) -> None:
+    """One version."""
+    print_json(_version(row))
 
 
 def print_json(document: Any) -> None:
@@ -126,6 +137,16 @@ def _queue(row: QueueRow, depth: QueueDepth) -> dict[str, Any]:
         "running": depth.pending,
         "oldest_at": iso_time(depth.oldest_at_ms),
         "completed_last_minute": depth.completed,
+    }
+
+
+def _version(row: VersionRow) -> dict[str, Any]:
+    return {
+        "name": row.name,
+        "id": row.version_id,
+        "application": row.application_name,
+        "at": iso_time(row.at_ms),
+        "created_at": iso_time(row.created_at_ms),
     }
 
 

@@ -13,6 +13,7 @@ from perdure.cli.wording import local_time, printable
 from perdure.logic.phrases import duration, plural
 from perdure.model.queue import QueueDepth, QueueRow
 from perdure.model.status import WorkflowState
+from perdure.model.version import VersionRow
 from perdure.model.workflow import StepRow, WorkflowRow
 
 _COLOURS = {
@@ -28,7 +29,7 @@ _UNBOUNDED = 1_000_000
 
 _LONGEST_CELL = 120
 
-_WHOLE = frozenset({"id", "state", "step", "queue"})
+_WHOLE = frozenset({"id", "state", "step", "queue", "version"})
 """Columns that are folded last where a terminal is narrow."""
 
 
@@ -94,6 +95,20 @@ def print_queue_details(row: QueueRow, depth: QueueDepth) -> None:
     table.add_row("queue", *_texts(row.name))
     table.add_row("state", Text("paused", "yellow") if row.is_paused else Text("served", "green"))
     _fill(table, _queue_details(row, depth))
+    _print(table)
+
+
+def print_version_table(rows: Sequence[VersionRow], app: str) -> None:
+    """One line for each version."""
+    if not rows:
+        print(f"the application {app!r} has no versions")
+        return
+    table = _table("version", "latest", "since", "registered", "application")
+    for place, row in enumerate(rows):
+        table.add_row(
+            *_texts(row.name, "" if place else "yes", local_time(row.at_ms)),
+            *_texts(local_time(row.created_at_ms), row.application_name),
+        )
     _print(table)
 
 

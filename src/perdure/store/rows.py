@@ -18,6 +18,7 @@ from perdure.model.listing import CountKey, ListingRequest, StreamSummary, Workf
 from perdure.model.queue import QueueDepth, QueueLimits, QueueRow, QueueSettings, Rate, Usage
 from perdure.model.status import WorkflowState
 from perdure.model.talk import EventRow, StreamRow
+from perdure.model.version import VersionRow
 from perdure.model.workflow import (
     Checkpoint,
     ClaimedRun,
@@ -131,6 +132,14 @@ EVENT_COLUMNS: Final = ("workflow_uuid", "key", "value", "serialization")
 
 STREAM_COLUMNS: Final = ("offset", "value", "serialization", "function_id")
 
+VERSION_COLUMNS: Final = (
+    "version_name",
+    "version_id",
+    "application_name",
+    "version_timestamp",
+    "created_at",
+)
+
 COLUMN_LISTS: Final = {
     "limit_columns": LIMIT_COLUMNS,
     "queue_columns": QUEUE_COLUMNS,
@@ -142,6 +151,7 @@ COLUMN_LISTS: Final = {
     "step_columns": STEP_COLUMNS,
     "event_columns": EVENT_COLUMNS,
     "stream_columns": STREAM_COLUMNS,
+    "version_columns": VERSION_COLUMNS,
 }
 
 
@@ -348,6 +358,17 @@ def lease_seen(row: Row) -> LeaseSeen:
         overdue=bool(row["overdue"]),
         lock=LockState(row["lock"]),
         orphaned=bool(row["orphaned"]),
+    )
+
+
+def version_row(row: Row) -> VersionRow:
+    """From VERSION_COLUMNS."""
+    return VersionRow(
+        name=row["version_name"],
+        version_id=row["version_id"],
+        application_name=row["application_name"],
+        at_ms=row["version_timestamp"],
+        created_at_ms=row["created_at"],
     )
 
 

@@ -2,17 +2,35 @@
 
 from typing import Protocol
 
+from perdure.model.version import VersionRow
+
 
 class VersionStore(Protocol):
-    """Rows of `application_versions` owned by this application or by none."""
+    """Rows of `application_versions` owned by this application or by none.
 
-    async def register_version(self, version: str) -> None:
+    Version names are global: one that another application owns is refused with
+    `VersionOwnedByAnother`, which names the holder.
+    """
+
+    async def register_version(self, version: str) -> VersionRow:
         """Claim an unclaimed row of that name, else insert it; a known version keeps its time.
 
         Raises `VersionOwnedByAnother` naming the holder if another application owns the name.
         """
         ...
 
-    async def versions(self) -> list[str]:
+    async def promote_version(
+        self, version: str, application: str | None = None
+    ) -> VersionRow | None:
+        """Make a registered version the latest of an application, of this one unless it is named.
+
+        Its time becomes now, and later than that of every other version which is the application's
+        or nobody's, whatever clock they were registered by. One that was nobody's becomes the
+        application's. None if no version of that name is registered; raises
+        `VersionOwnedByAnother` if it is another application's.
+        """
+        ...
+
+    async def versions(self) -> list[VersionRow]:
         """The registered versions of this application or of none, the latest first."""
         ...

@@ -8,12 +8,25 @@ INSERT INTO application_versions (
 ON CONFLICT (version_name) DO UPDATE
 SET application_name = COALESCE(application_versions.application_name, excluded.application_name);
 
--- name: version_holder
--- The application that registered a version.
-SELECT application_name FROM application_versions WHERE version_name = :version;
+-- name: promote_version
+-- Makes a version the latest of an application, if it is its or nobody's.
+UPDATE application_versions
+SET application_name = COALESCE(application_name, :application),
+    version_timestamp = max(:now, COALESCE((
+        SELECT max(other.version_timestamp) + 1
+        FROM application_versions other
+        WHERE other.version_name <> :version
+            AND (other.application_name = :application OR other.application_name IS NULL)
+    ), 0))
+WHERE version_name = :version
+    AND (application_name = :application OR application_name IS NULL);
+
+-- name: version
+-- A version of whichever application.
+SELECT {version_columns:v} FROM application_versions v WHERE v.version_name = :version;
 
 -- name: versions
 -- The versions of this application or of none, the latest first.
-SELECT v.version_name FROM application_versions v
+SELECT {version_columns:v} FROM application_versions v
 WHERE v.application_name = :application OR v.application_name IS NULL
 ORDER BY v.version_timestamp DESC, v.rowid DESC;

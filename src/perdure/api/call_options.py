@@ -1,8 +1,9 @@
 """The options of one call, and what they mean."""
 
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -15,6 +16,10 @@ from perdure.model.ids import WorkflowId
 
 if TYPE_CHECKING:
     from perdure.api.engine import Engine
+
+
+Ids: TypeAlias = str | Iterable[str]
+"""One workflow, or several."""
 
 
 class Inherit(Enum):
@@ -107,6 +112,18 @@ def checked_options(options: StartOptions) -> CallOptions:
 def checked_id(workflow_id: str) -> WorkflowId:
     """An id that every database can store; raises `InvalidArgument` otherwise."""
     return WorkflowId(checked_text("id", workflow_id))
+
+
+def checked_ids(ids: Ids) -> tuple[WorkflowId, ...]:
+    """One such id, or several."""
+    return (checked_id(ids),) if isinstance(ids, str) else tuple(several_ids("ids", ids))
+
+
+def several_ids(option: str, ids: Iterable[str]) -> Sequence[WorkflowId]:
+    """Such ids; a text is none of several."""
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+        raise InvalidArgument(f"{option}={ids!r}: it must be several ids")
+    return [checked_id(each) for each in ids]
 
 
 def _timeout_ms(timeout: Duration | Inherit | None) -> int | None:

@@ -25,6 +25,7 @@ from perdure.model.management import (
     Command,
     Delete,
     Fork,
+    Import,
     Managed,
     Recorded,
     Resume,
@@ -36,6 +37,7 @@ from perdure.model.wire import (
     CANCEL_WORKFLOW,
     DELETE_WORKFLOW,
     FORK_WORKFLOW,
+    IMPORT_WORKFLOWS,
     INTERNAL_QUEUES,
     PORTABLE_JSON,
     RESUME_WORKFLOW,
@@ -59,6 +61,7 @@ NAMES: Final[dict[type[Command], str]] = {
     Delete: DELETE_WORKFLOW,
     SetDelay: SET_WORKFLOW_DELAY,
     SetAttributes: UPDATE_ATTRIBUTES,
+    Import: IMPORT_WORKFLOWS,
 }
 """The name of the step that gives a command, whether to one workflow or to many."""
 

@@ -1,24 +1,21 @@
 """Changing workflows from outside: one implementation for the engine, the client and the CLI."""
 
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypedDict, Unpack
 
-from perdure.api.call_options import checked_id
-from perdure.api.commands import CommandCall, Result, given
+from perdure.api.call_options import Ids, checked_id, checked_ids, several_ids
 from perdure.api.handle import Target, WorkflowHandle
-from perdure.api.options import checked_choice, checked_text, refuse_unknown
+from perdure.api.options import checked_choice, checked_flag, checked_text, refuse_unknown
 from perdure.api.queue import Queue, queue_name
-from perdure.api.retention import Purging
-from perdure.api.running import RUNNING, check_loop
+from perdure.api.running import RUNNING
+from perdure.api.transfer import Transfers
 from perdure.engine.context import PLACE
-from perdure.engine.desk import Desk
 from perdure.errors import InvalidArgument
 from perdure.logic.durations import Duration, seconds_of, to_ms
 from perdure.model.ids import WorkflowId
 from perdure.model.management import (
     Cancel,
-    Command,
     Delete,
     Fork,
     ForkItem,
@@ -29,11 +26,6 @@ from perdure.model.management import (
     SetAttributes,
     SetDelay,
 )
-
-T = TypeVar("T")
-
-Ids = str | Iterable[str]
-"""One workflow, or several."""
 
 Handle = WorkflowHandle[Any]
 
@@ -65,17 +57,13 @@ class ForkOptions(RewindOptions, total=False):
     children: Mapping[str, str]
 
 
-class Workflows(Purging):
+class Workflows(Transfers):
     """The workflows of one database: looked at, stopped, continued, copied, repaired, removed.
 
     Commands find workflows of whatever application. Each is one transaction; what it is refused for
     changes nothing. In the body of a workflow of the same engine a command is a step, recorded in
     its own transaction, and so is its refusal.
     """
-
-    def __init__(self, desk: Desk, *, records: bool) -> None:
-        super().__init__(desk.speaker, records=records)
-        self._desk = desk
 
     def cancel(self, ids: Ids, *, children: bool = False) -> Awaitable[list[WorkflowId]]:
         """Cancel workflows unless they have their outcome; returns the ids that were.
@@ -86,7 +74,7 @@ class Workflows(Purging):
 
         >>> await engine.workflows.cancel(["convert-intro", "convert-outro"], children=True)
         """
-        return self._give(Cancel(_ids(ids), _flag("children", children)), list)
+        return self._give(Cancel(checked_ids(ids), checked_flag("children", children)), list)
 
     def resume(self, ids: Ids, *, queue: Queue | str | None = None) -> Awaitable[list[Handle]]:
         """Let workflows go on that were cancelled, set aside, or stand still.
@@ -95,7 +83,7 @@ class Workflows(Purging):
         and all their attempts. Those that have their outcome are left alone. Returns a handle to
         each. Raises `WorkflowNotFound`, and then none is resumed, and `UnknownQueue`.
         """
-        named = _ids(ids)
+        named = checked_ids(ids)
         handles = [self._handle(each) for each in named]
         return self._give(Resume(named, _queue(queue)), lambda _: handles)
 
@@ -161,7 +149,7 @@ class Workflows(Purging):
         too, which come behind. Unknown ids are passed over. Raises `WorkflowBusy` in a workflow
         that would remove itself.
         """
-        return self._give(Delete(_ids(ids), _flag("children", children)), list)
+        return self._give(Delete(checked_ids(ids), checked_flag("children", children)), list)
 
     def set_delay(
         self, ids: Ids, delay: Duration | None = None, *, until: datetime | None = None
@@ -174,7 +162,7 @@ class Workflows(Purging):
         if (delay is None) == (until is None):
             raise InvalidArgument("give delay= or until=, one of them")
         delay_ms = None if delay is None else to_ms(seconds_of(delay, "delay"))
-        return self._give(SetDelay(_ids(ids), delay_ms, _instant(until)), list)
+        return self._give(SetDelay(checked_ids(ids), delay_ms, _instant(until)), list)
 
     def set_attributes(
         self, workflow_id: str, attributes: Mapping[str, Any] | None, *, merge: bool = False
@@ -192,7 +180,7 @@ class Workflows(Purging):
         if attributes is not None:
             codec = self._speaker.serialization.value(dict[str, Any], "attributes")
             text, _ = codec.encode(dict(attributes))
-        return self._give(SetAttributes(named, text, _flag("merge", merge)), lambda _: None)
+        return self._give(SetAttributes(named, text, checked_flag("merge", merge)), lambda _: None)
 
     def _forks(
         self,
@@ -202,8 +190,8 @@ class Workflows(Purging):
         options: ForkOptions,
     ) -> Fork:
         refuse_unknown(options, ForkOptions, InvalidArgument)
-        found = _several("ids", sources)
-        chosen = None if fork_ids is None else _several("fork_ids", fork_ids)
+        found = several_ids("ids", sources)
+        chosen = None if fork_ids is None else several_ids("fork_ids", fork_ids)
         if chosen is not None and len(chosen) != len(found):
             raise InvalidArgument(f"{len(found)} ids and {len(chosen)} fork_ids: as many of both")
         new = chosen or [self._desk.ids.workflow_id() for _ in found]
@@ -224,12 +212,6 @@ class Workflows(Purging):
         codec = self._speaker.serialization.value(Any, f"result of {workflow_id!r}")
         return WorkflowHandle(Target(self._desk, workflow_id, codec, must_exist=True))
 
-    def _give(self, command: Command, result: Result[T]) -> Awaitable[T]:
-        if self._records:
-            return CommandCall(self._desk, command, result)
-        check_loop(self._speaker)
-        return given(self._desk, command, result)
-
 
 def workflows() -> Workflows:
     """The workflows of the database, through the engine that runs the calling workflow.
@@ -242,22 +224,6 @@ def workflows() -> Workflows:
     place = PLACE.get()
     kernel = RUNNING.only_one("workflows()") if place is None else place.run.kernel
     return Workflows(kernel.desk, records=True)
-
-
-def _ids(ids: Ids) -> tuple[WorkflowId, ...]:
-    return (checked_id(ids),) if isinstance(ids, str) else tuple(_several("ids", ids))
-
-
-def _several(option: str, ids: Iterable[str]) -> Sequence[WorkflowId]:
-    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
-        raise InvalidArgument(f"{option}={ids!r}: it must be several ids")
-    return [checked_id(each) for each in ids]
-
-
-def _flag(option: str, value: bool) -> bool:  # noqa: FBT001 - it is the option's value
-    if not isinstance(value, bool):
-        raise InvalidArgument(f"{option}={value!r}: it must be True or False")
-    return value
 
 
 def _point(point: ForkPoint) -> ForkPoint:

@@ -42,3 +42,10 @@ def checked_choice(option: str, kind: type[E], value: object) -> E:
     except ValueError:
         names = ", ".join(str(member) for member in kind)
         raise InvalidArgument(f"{option}={value!r}: it must be one of {names}") from None
+
+
+def checked_flag(option: str, value: bool) -> bool:  # noqa: FBT001 - it is the option's value
+    """True or False; raises `InvalidArgument` for what only counts as one of them."""
+    if not isinstance(value, bool):
+        raise InvalidArgument(f"{option}={value!r}: it must be True or False")
+    return value

@@ -1,7 +1,7 @@
 """Where commands about workflows are given and outcomes waited for: an engine's, or a client's."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Final, NamedTuple, Protocol, cast
 
@@ -18,11 +18,13 @@ from perdure.model.management import (
     Command,
     Delete,
     Fork,
+    Import,
     Managed,
     Resume,
     Rewind,
     SetDelay,
 )
+from perdure.model.status import WorkflowState
 from perdure.model.wire import INTERNAL_QUEUE
 from perdure.model.workflow import StepRow
 from perdure.ports.ids import Ids
@@ -117,15 +119,18 @@ class Desk:
         await self.follow(command, managed.ids)
         return managed.ids
 
+    def work_came(self, queue: str) -> None:
+        """Work arrived in the queue: whoever serves it is told."""
+        self._hints.announce(HintKind.WORK, queue)
+        if self._here is not None:
+            self._here.work_came(queue)
+
     async def follow(self, command: Command, ids: Sequence[WorkflowId]) -> None:
         """Tell whoever is concerned what was done to these workflows."""
         if not ids:
             return
-        if isinstance(command, Resume | Fork | Rewind):
-            queue = command.queue_name or INTERNAL_QUEUE
-            self._hints.announce(HintKind.WORK, queue)
-            if self._here is not None:
-                self._here.work_came(queue)
+        for queue in _queues(command):
+            self.work_came(queue)
         if isinstance(command, _TAKES_AWAY):
             for told in ids if len(ids) <= _NAMED else ("",):
                 self._hints.announce(HintKind.TAKEN, told)
@@ -145,3 +150,17 @@ class Desk:
             if isinstance(answer, BaseException):
                 raise answer
         return [answer for answer in answers if not isinstance(answer, BaseException)]
+
+
+def _queues(command: Command) -> Collection[str]:
+    """Where the command brings work."""
+    if isinstance(command, Resume | Fork | Rewind):
+        return [command.queue_name or INTERNAL_QUEUE]
+    if isinstance(command, Import):
+        records = [archive.workflow for archive in command.archives]
+        return {
+            record.queue_name
+            for record in records
+            if record.queue_name and record.state == WorkflowState.ENQUEUED
+        }
+    return []

@@ -11,7 +11,8 @@ from typing import NamedTuple, TypeAlias
 import msgspec
 
 from perdure.errors import WorkflowError
-from perdure.model.ids import WorkflowId
+from perdure.model.ids import OwnerToken, WorkflowId
+from perdure.model.transfer import Archive
 from perdure.model.workflow import Checkpoint
 
 
@@ -126,7 +127,19 @@ class SetAttributes(msgspec.Struct, frozen=True):
     merge: bool = False
 
 
-Command: TypeAlias = Cancel | Resume | Fork | Rewind | Delete | SetDelay | SetAttributes
+class Import(msgspec.Struct, frozen=True):
+    """Bring workflows here that were exported; with `skip` those whose ids stand are left alone.
+
+    All are written or none. Ids, and all else that must not stand twice, are different among them.
+    `creator` is fixed before the first try. The result names the ids written.
+    """
+
+    archives: tuple[Archive, ...]
+    creator: OwnerToken
+    skip: bool = False
+
+
+Command: TypeAlias = Cancel | Resume | Fork | Rewind | Delete | SetDelay | SetAttributes | Import
 
 
 class Managed(msgspec.Struct, frozen=True):

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from perdure.errors import WorkflowNotFound
 from perdure.model.ids import WorkflowId
-from perdure.model.management import Command, Fork, Managed, Rewind, SetAttributes
+from perdure.model.management import Command, Fork, Import, Managed, Rewind, SetAttributes
 from perdure.model.status import WorkflowState
 
 DELETIONS: Final = (
@@ -50,10 +50,12 @@ def missing(ids: Iterable[WorkflowId], found: Mapping[WorkflowId, Standing]) -> 
 
 
 def named(command: Command) -> tuple[WorkflowId, ...]:
-    """The workflows a command names, each once, in the order given; forks before they exist too."""
+    """The workflows a command names, each once, in the order given, also before they exist."""
     if isinstance(command, Fork):
         pairs = ((item.source, item.fork_id) for item in command.items)
         return tuple(dict.fromkeys(workflow_id for pair in pairs for workflow_id in pair))
+    if isinstance(command, Import):
+        return tuple(archive.workflow.workflow_id for archive in command.archives)
     if isinstance(command, Rewind | SetAttributes):
         return (command.workflow_id,)
     return tuple(dict.fromkeys(command.ids))

@@ -22,6 +22,7 @@ from perdure.ports.store.retention import RetentionStore
 from perdure.ports.store.runs import RunStore
 from perdure.ports.store.steps import StepStore
 from perdure.ports.store.streams import StreamStore
+from perdure.ports.store.transfer import TransferStore
 from perdure.ports.store.versions import VersionStore
 
 
@@ -39,6 +40,7 @@ class Store(
     ReadStore,
     ListingStore,
     ManagementStore,
+    TransferStore,
     RetentionStore,
     VersionStore,
     Protocol,
@@ -62,5 +64,6 @@ __all__ = [
     "Store",
     "StoreLifecycle",
     "StreamStore",
+    "TransferStore",
     "VersionStore",
 ]

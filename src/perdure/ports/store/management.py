@@ -61,5 +61,11 @@ class ManagementStore(Protocol):
         whichever place. Then the row is ENQUEUED on the queue with the partition key, attempts 0,
         and owner, deadline, deduplication id, start, completion NULL; timeout, creation and version
         stay, unless a version is given.
+
+        `Import`: refused if an id stands that is not to be skipped (`WorkflowIdInUse`; not if it
+        bears the creator, from a try before: that is left as it is), a deduplication id is held on
+        its queue (`QueueDeduplicated`), or a message's id stands (`MessageIdInUse`). The rows
+        become as the archives have them, over what a workflow that was deleted left, with the
+        creator, without an owner; payloads in their own tables.
         """
         ...

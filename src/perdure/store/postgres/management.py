@@ -10,6 +10,7 @@ from perdure.model.management import (
     Command,
     Delete,
     Fork,
+    Import,
     Managed,
     Resume,
     Rewind,
@@ -24,6 +25,7 @@ from perdure.store.postgres.batch import packed, past_duplicates
 from perdure.store.postgres.changing import cancel, delete, resume, set_attributes, set_delay
 from perdure.store.postgres.concern import Concern
 from perdure.store.postgres.forking import fork
+from perdure.store.postgres.importing import import_workflows
 from perdure.store.postgres.rewinding import rewind
 from perdure.store.postgres.steps import CHECKPOINT_NUMBERS, with_application
 from perdure.store.postgres.work import Work
@@ -36,6 +38,7 @@ _VERBS: Final[dict[type[Command], Callable[[Work, Any], Awaitable[Managed]]]] = 
     Delete: delete,
     SetDelay: set_delay,
     SetAttributes: set_attributes,
+    Import: import_workflows,
 }
 
 

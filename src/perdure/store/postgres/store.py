@@ -6,6 +6,7 @@ from perdure.store.postgres.concern import Access
 from perdure.store.postgres.database import Database
 from perdure.store.postgres.endings import Endings
 from perdure.store.postgres.events import Events
+from perdure.store.postgres.exporting import Exports
 from perdure.store.postgres.hints import Hints
 from perdure.store.postgres.leases import Leases
 from perdure.store.postgres.lifecycle import Lifecycle
@@ -32,7 +33,7 @@ class Talk(Messages, Events, Streams):
     """Everything that workflows say."""
 
 
-class Operations(Management, Retention, Queues, Versions):
+class Operations(Management, Exports, Retention, Queues, Versions):
     """Everything that is done from outside of runs."""
 
 

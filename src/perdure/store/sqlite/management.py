@@ -10,6 +10,7 @@ from perdure.model.management import (
     Command,
     Delete,
     Fork,
+    Import,
     Managed,
     Resume,
     Rewind,
@@ -21,6 +22,7 @@ from perdure.store.commands import named
 from perdure.store.sqlite.changing import cancel, delete, resume, set_attributes, set_delay
 from perdure.store.sqlite.concern import Concern
 from perdure.store.sqlite.forking import fork
+from perdure.store.sqlite.importing import import_workflows
 from perdure.store.sqlite.rewinding import rewind
 from perdure.store.sqlite.steps import insert_step, standing_step
 from perdure.store.sqlite.transaction import Transaction
@@ -34,6 +36,7 @@ _VERBS: Final[dict[type[Command], Callable[[Work, Any], Managed]]] = {
     Delete: delete,
     SetDelay: set_delay,
     SetAttributes: set_attributes,
+    Import: import_workflows,
 }
 
 

@@ -7,6 +7,7 @@ from perdure.store.sqlite.concern import Access
 from perdure.store.sqlite.database import Database, FileDatabase, MemoryDatabase
 from perdure.store.sqlite.endings import Endings
 from perdure.store.sqlite.events import Events
+from perdure.store.sqlite.exporting import Exports
 from perdure.store.sqlite.hints import Hints
 from perdure.store.sqlite.leases import Leases
 from perdure.store.sqlite.lifecycle import Lifecycle
@@ -34,7 +35,7 @@ class Talk(Messages, Events, Streams):
     """Everything that workflows say."""
 
 
-class Operations(Management, Retention, Queues, Versions):
+class Operations(Management, Exports, Retention, Queues, Versions):
     """Everything that is done from outside of runs."""
 
 

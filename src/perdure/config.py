@@ -12,7 +12,15 @@ from perdure.model import wire
 DEFAULT_NAME = "app"
 MEMORY_URL = "memory:"
 
+APPLICATION_NAMES = "an application's name is 3 to 256 lower-case letters, digits, '-' and '_'"
+"""What names of applications are."""
+
 _NAME = re.compile(r"[a-z0-9_-]{3,256}")
+
+
+def is_application_name(name: str) -> bool:
+    """Whether an application may be called that."""
+    return name == DEFAULT_NAME or _NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,11 +99,8 @@ class EngineConfig:
                 "no database: pass Engine('sqlite:///file.db' or 'postgresql://…'), or set "
                 f"{wire.DATABASE_URL_ENV}"
             )
-        if not (self.name == DEFAULT_NAME or _NAME.fullmatch(self.name)):
-            raise ConfigurationError(
-                f"name={self.name!r}: an application's name is 3 to 256 lower-case letters, "
-                "digits, '-' and '_'"
-            )
+        if not is_application_name(self.name):
+            raise ConfigurationError(f"name={self.name!r}: {APPLICATION_NAMES}")
         if not self.version.strip() or "\x00" in self.version:
             raise ConfigurationError(f"version={self.version!r}: give the version a name")
         if not self.executor_id or "/" in self.executor_id or "\x00" in self.executor_id:

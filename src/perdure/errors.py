@@ -150,9 +150,12 @@ class UnknownQueue(UsageError):
 class UnknownVersion(UsageError):
     """No version of that name is registered for the application: nobody runs workflows of it."""
 
-    def __init__(self, version: str, application: str) -> None:
+    def __init__(self, version: str, application: str | None) -> None:
+        owner = (
+            "no application has a" if application is None else f"application {application!r} has no"
+        )
         super().__init__(
-            f"application {application!r} has no version {version!r} on this database, so that "
+            f"{owner} version {version!r} on this database, so that "
             "nobody would run a workflow of it; a version is registered when an engine of it "
             "starts. allow_unknown_version=True enqueues for an engine that starts later"
         )

@@ -12,7 +12,6 @@ from perdure.api.starting import (
     Callee,
     Plan,
     Prepared,
-    StartAnswer,
     StartCall,
     begun_or_joined,
     compare_arguments,
@@ -20,8 +19,9 @@ from perdure.api.starting import (
 )
 from perdure.engine.committer import Entry
 from perdure.engine.context import PLACE, Branch
+from perdure.engine.intake import Intake, StartAnswer
 from perdure.engine.journal import DurableCall, PendingCall
-from perdure.engine.kernel import Kernel
+from perdure.engine.talk import Speaker
 from perdure.errors import InvalidArgument, PerdureError
 from perdure.model.ids import WorkflowId
 from perdure.model.workflow import NewWorkflow, Start
@@ -95,55 +95,65 @@ class _Starts(DurableCall[list[WorkflowHandle[R]]]):
         self._starts = starts if isinstance(starts, list) else []
 
     async def plain(self) -> list[WorkflowHandle[R]]:
-        """Check, write, and look at every answer."""
-        starts = self._starts
-        if not starts:
-            return []
-        kernel = starts[0].plan.kernel
-        plans = {id(start.plan): start.plan for start in starts}
-        await check_placements(kernel, [plan.options.placement for plan in plans.values()])
-        written: list[tuple[NewWorkflow, StartEntry]] = []
+        """Write them, and look at every answer."""
+        return await begin_all(self._starts)
+
+
+async def begin_all(starts: Sequence[Prepared]) -> list[WorkflowHandle[Any]]:
+    """Start workflows that have no parents, by one way: check, write, and look at every answer."""
+    if not starts:
+        return []
+    intake = starts[0].plan.intake
+    plans = {id(start.plan): start.plan for start in starts}
+    await check_placements(intake, [plan.options.placement for plan in plans.values()])
+    written: list[tuple[NewWorkflow, StartEntry]] = []
+    try:
+        await _write(intake, starts, written)
+        return await _look_at(intake.desk.speaker, starts, written)
+    except BaseException:
+        for _, entry in written:
+            entry.future.cancel()
+        raise
+
+
+async def _write(
+    intake: Intake, starts: Sequence[Prepared], written: list[tuple[NewWorkflow, StartEntry]]
+) -> None:
+    launches = intake.launches
+    size = intake.desk.speaker.store.capabilities.max_batch
+    # What is enqueued by one statement is as old as its neighbours and is begun in the order of
+    # the ids.
+    ids = sorted(intake.desk.ids.workflow_id() for _ in starts)
+    for first in range(0, len(starts), size):
+        await launches.room()
+        for index in range(first, min(first + size, len(starts))):
+            launch = starts[index].launch(starts[index].workflow_id or ids[index], None)
+            written.append((launch.row, launches.submit(launch)))
+        if first:
+            await asyncio.wait([written[first - 1][1].future])
+
+
+async def _look_at(
+    speaker: Speaker,
+    starts: Sequence[Prepared],
+    written: Sequence[tuple[NewWorkflow, StartEntry]],
+) -> list[WorkflowHandle[Any]]:
+    found = _Found[Any]()
+    again: list[NewWorkflow] = []
+    for start, (row, entry) in zip(starts, written, strict=True):
         try:
-            await self._write(kernel, written)
-            return await self._look_at(kernel, written)
-        except BaseException:
-            for _, entry in written:
-                entry.future.cancel()
-            raise
-
-    async def _write(self, kernel: Kernel, written: list[tuple[NewWorkflow, StartEntry]]) -> None:
-        launcher, starts = kernel.launcher, self._starts
-        size = kernel.store.capabilities.max_batch
-        # What is enqueued by one statement is as old as its neighbours and is begun in the order of
-        # the ids.
-        ids = sorted(kernel.ids.workflow_id() for _ in starts)
-        for first in range(0, len(starts), size):
-            await launcher.room()
-            for index in range(first, min(first + size, len(starts))):
-                launch = starts[index].launch(starts[index].workflow_id or ids[index], None)
-                written.append((launch.row, launcher.submit(launch)))
-            if first:
-                await asyncio.wait([written[first - 1][1].future])
-
-    async def _look_at(
-        self, kernel: Kernel, written: list[tuple[NewWorkflow, StartEntry]]
-    ) -> list[WorkflowHandle[R]]:
-        found = _Found[R]()
-        again: list[NewWorkflow] = []
-        for start, (row, entry) in zip(self._starts, written, strict=True):
-            try:
-                answer = await entry.future
-                workflow_id = begun_or_joined(start, row, answer)
-            except Exception as refusal:  # noqa: BLE001 - raised when all were tried
-                found.refuse(refusal)
-                continue
-            if answer.standing is not None and workflow_id == row.workflow_id:
-                again.append(row)
-            found.handles.append(start.handle(workflow_id, must_exist=True))
-        size = kernel.store.capabilities.max_batch
-        for first in range(0, len(again), size):
-            await compare_arguments(kernel, again[first : first + size])
-        return found.all()
+            answer = await entry.future
+            workflow_id = begun_or_joined(start, row, answer)
+        except Exception as refusal:  # noqa: BLE001 - raised when all were tried
+            found.refuse(refusal)
+            continue
+        if answer.standing is not None and workflow_id == row.workflow_id:
+            again.append(row)
+        found.handles.append(start.handle(workflow_id, must_exist=True))
+    size = speaker.store.capabilities.max_batch
+    for first in range(0, len(again), size):
+        await compare_arguments(speaker, again[first : first + size])
+    return found.all()
 
 
 class _Found(Generic[R]):

@@ -67,7 +67,7 @@ class StartOptions(EnqueueOptions, total=False):
     """
 
     queue: Queue | str | None
-    engine: "Engine"
+    engine: "Engine | None"
 
 
 class CallOptions(msgspec.Struct, frozen=True):

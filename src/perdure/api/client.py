@@ -1,14 +1,18 @@
-"""A client: looks at the workflows and queues of a database without running any."""
+"""A client: puts workflows into queues, and looks at them, without running any."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, Self, TypeVar, Unpack, overload
 
-from perdure.api.call_options import checked_id
+from perdure.api.call_options import EnqueueOptions, checked_id
+from perdure.api.enqueue import Submission, enqueue_many_through, enqueue_through
 from perdure.api.events import all_events, event_codec, event_row
+from perdure.api.handle import Target, WorkflowHandle
+from perdure.api.joining import Reference, ids_of
 from perdure.api.management import Workflows
 from perdure.api.messaging import Message, new_messages, post
+from perdure.api.queue import Queue
 from perdure.api.queues import Operator, Queues
 from perdure.api.streams import StreamReader
 from perdure.api.values import checked_key
@@ -19,12 +23,15 @@ from perdure.config import EngineConfig, from_environment
 from perdure.engine.committer import Retry
 from perdure.engine.desk import Desk
 from perdure.engine.hints import Hints
+from perdure.engine.intake import Intake, Submitter
+from perdure.engine.queues import RecentQueues
 from perdure.engine.registry import DECORATED
 from perdure.engine.services import Tasks
 from perdure.engine.system import SystemClock, SystemIds
 from perdure.engine.talk import Speaker
+from perdure.engine.time import DatabaseTime
 from perdure.engine.waiter import Waiter
-from perdure.errors import NotRunning
+from perdure.errors import InvalidArgument, NotRunning
 from perdure.logic.durations import Duration, seconds_of
 from perdure.model.ids import WorkflowId
 from perdure.model.talk import Key
@@ -37,13 +44,17 @@ T = TypeVar("T")
 class Client:
     """Access to the workflows and queues of a database, for programs that have none of their code.
 
-    An async context manager. `url`, `name` and `schema` mean what they mean for `Engine`, and
-    come from the environment in the same way. It creates nothing: where there is no system schema
+    An async context manager. `url` and `schema` mean what they mean for `Engine`, and come from the
+    environment in the same way. With `name` it acts for that application: it sees the workflows,
+    queues and versions of that one and of none, and what it writes is that one's. Without, it sees
+    those of all, and what it enqueues belongs to the first application that takes it. Nothing it
+    does in a workflow is a step. It creates nothing: where there is no system schema
     entering raises `SchemaMissing`, which says how to make one, and where there is no database
     `DatabaseUnavailable`.
 
     >>> async with Client("postgresql://localhost/shop") as client:
-    ...     await client.workflows.list(states=["ERROR"], newest_first=True)
+    ...     handle = await client.enqueue("convert", queue="media", args=("intro",))
+    ...     print(await handle.result())
     """
 
     def __init__(
@@ -51,10 +62,12 @@ class Client:
     ) -> None:
         given = {"url": url, "name": name, "schema": schema}
         self._config = from_environment(given, os.environ)
+        self._application = name
         self._clock = SystemClock()
         self._ids = SystemIds()
         self._retry = Retry(self._clock, self._ids)
-        self._desk: Desk | None = None
+        self._intake: Intake | None = None
+        self._submitter: Submitter | None = None
 
     @property
     def config(self) -> EngineConfig:
@@ -69,12 +82,66 @@ class Client:
     @property
     def queues(self) -> Queues:
         """The queues of the database, to look at and to change; raises `NotRunning`."""
-        return Queues(self._opened().store, self._retry, Operator(self._config.name))
+        return Queues(self._opened().store, self._retry, Operator(self._application))
 
     @property
     def versions(self) -> Versions:
         """The registered application versions; raises `NotRunning`."""
-        return Versions(self._opened().store, self._retry, Operator(self._config.name))
+        return Versions(self._opened().store, self._retry, Operator(self._application))
+
+    async def enqueue(
+        self,
+        name: str,
+        *,
+        queue: Queue | str,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+        class_name: str = "",
+        config_name: str = "",
+        **options: Unpack[EnqueueOptions],
+    ) -> WorkflowHandle[Any]:
+        """Enqueue a workflow by the name its rows bear; see `Engine.enqueue`.
+
+        It is run by the latest version of its application, unless `version` names another.
+        """
+        submission = Submission(name, args, kwargs or {}, class_name, config_name)
+        return await enqueue_through(self._opened_intake(), submission, queue, options)
+
+    async def enqueue_many(
+        self,
+        submissions: Iterable[Submission],
+        *,
+        queue: Queue | str,
+        **options: Unpack[EnqueueOptions],
+    ) -> list[WorkflowHandle[Any]]:
+        """Enqueue many workflows by name, in few statements; see `Engine.enqueue_many`."""
+        return await enqueue_many_through(self._opened_intake(), submissions, queue, options)
+
+    @overload
+    def handle(self, workflow_id: str) -> WorkflowHandle[Any]: ...
+    @overload
+    def handle(self, workflow_id: str, *, into: type[T]) -> WorkflowHandle[T]: ...
+    def handle(self, workflow_id: str, *, into: Any = Any) -> WorkflowHandle[Any]:
+        """A handle for an id, whether or not such a workflow exists yet.
+
+        Its result is waited for where it does not, and read as a value of type `into`.
+        """
+        desk = self._opened_desk()
+        codec = desk.speaker.serialization.value(into, f"result of {workflow_id!r}")
+        return WorkflowHandle(Target(desk, checked_id(workflow_id), codec, must_exist=False))
+
+    async def select_workflow(self, workflows: Iterable[Reference]) -> WorkflowId:
+        """Wait until the first of several workflows has ended; see `perdure.select_workflow`."""
+        desk = self._opened_desk()
+        ids = ids_of(desk, workflows)
+        if not ids:
+            raise InvalidArgument("select_workflow needs at least one workflow")
+        return await desk.waiter.first(ids, is_patient=False)
+
+    async def join(self, workflows: Iterable[Reference]) -> None:
+        """Wait until all of several workflows have ended; see `perdure.join`."""
+        desk = self._opened_desk()
+        await desk.waiter.all(ids_of(desk, workflows), is_patient=False)
 
     async def send(
         self,
@@ -147,9 +214,9 @@ class Client:
 
     async def open(self) -> None:
         """Connect; does nothing on an open client. A failure leaves nothing open."""
-        if self._desk is not None:
+        if self._intake is not None:
             return
-        store = build_store(self._config, self._clock)
+        store = build_store(self._config, self._clock, nameless=self._application is None)
         try:
             # Before the store opens: opening makes an empty file where SQLite has none.
             await store.check_schema()
@@ -159,7 +226,12 @@ class Client:
         except BaseException:
             await store.close()
             raise
-        self._desk = desk
+        self._submitter = submitter = Submitter(desk)
+        submitter.open()
+        queues = RecentQueues(store, self._retry, self._clock)
+        # Nothing begins here, so that nobody asks for the time.
+        now_ms = DatabaseTime(self._clock).now_ms
+        self._intake = Intake(desk, queues, submitter, None, now_ms)
 
     def _build_desk(self, store: Store) -> Desk:
         config, tasks = self._config, Tasks()
@@ -169,22 +241,27 @@ class Client:
         speaker = Speaker(tasks, store, self._clock, self._retry, serialization, is_told=False)
         waiter = Waiter(tasks, store, self._retry, lambda _: False, speaker.signals.hear_end)
         hints = Hints(tasks, store, self._ids)
-        return Desk(speaker, waiter, hints, self._ids, config.name)
+        return Desk(speaker, waiter, hints, self._ids, self._application)
 
     async def close(self) -> None:
         """Disconnect; does nothing on a closed client. It can be opened again."""
-        desk, self._desk = self._desk, None
-        if desk is not None:
-            await desk.close()
-            await desk.speaker.store.close()
+        intake, self._intake = self._intake, None
+        submitter, self._submitter = self._submitter, None
+        if intake is not None and submitter is not None:
+            await submitter.close()
+            await intake.desk.close()
+            await intake.desk.speaker.store.close()
 
     def _opened(self) -> Speaker:
         return self._opened_desk().speaker
 
     def _opened_desk(self) -> Desk:
-        if self._desk is None:
+        return self._opened_intake().desk
+
+    def _opened_intake(self) -> Intake:
+        if self._intake is None:
             raise NotRunning("this client is not open; use `async with Client(...) as client`")
-        return self._desk
+        return self._intake
 
     async def __aenter__(self) -> Self:
         await self.open()

@@ -1,18 +1,30 @@
 """Enqueueing workflows by name, for processes that have their code."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from perdure.api.bulk import Planned, StartManyCall, prepared_each
+from perdure.api.bulk import Planned, StartManyCall, begin_all, prepared_each
 from perdure.api.call_options import CallOptions, EnqueueOptions, StartOptions, checked_options
+from perdure.api.handle import WorkflowHandle
 from perdure.api.options import checked_text
 from perdure.api.queue import Queue
-from perdure.api.starting import Callee, Plan, Prepared, StartCall, plan_of, prepared
+from perdure.api.starting import (
+    Callee,
+    Plan,
+    Prepared,
+    StartCall,
+    begin,
+    plan_of,
+    planned,
+    prepared,
+)
+from perdure.engine.intake import Intake
 from perdure.engine.kernel import Kernel
 from perdure.engine.registry import WorkflowCodecs, WorkflowDefinition
 from perdure.errors import InvalidArgument, PerdureError
 from perdure.model.workflow import WorkflowKey
+from perdure.serialization import Serialization
 
 if TYPE_CHECKING:
     from perdure.api.engine import Engine
@@ -65,10 +77,13 @@ class NamedCallee(Callee):
         self._codecs: WorkflowCodecs | None = None
 
     def codecs(self, kernel: Kernel) -> WorkflowCodecs:
+        """See `codecs_by`."""
+        return self.codecs_by(kernel.registry.serialization)
+
+    def codecs_by(self, serialization: Serialization) -> WorkflowCodecs:
         """Arguments and result by the equality rule for what is not annotated."""
         if self._codecs is None:
             name = str(self.definition.key)
-            serialization = kernel.registry.serialization
             self._codecs = WorkflowCodecs(
                 serialization.arguments(_anything, f"workflow {name!r}"),
                 serialization.value(Any, f"result of {name!r}"),
@@ -76,18 +91,16 @@ class NamedCallee(Callee):
         return self._codecs
 
 
+PlanFor = Callable[[NamedCallee, CallOptions], Plan]
+"""Where a call goes and how; raises what it cannot be made for."""
+
+
 def enqueue(
     engine: "Engine", submission: Submission, queue: Queue | str, options: EnqueueOptions
 ) -> StartCall[Any]:
     """Put one workflow into a queue; raises `InvalidArgument` at once for a wrong option."""
-    given = _start_options(engine, queue, options)
-    start = prepared(
-        NamedCallee(submission.key),
-        checked_options({**given, **submission.options}),
-        tuple(submission.args),
-        dict(submission.kwargs),
-    )
-    return StartCall(submission.name, start)
+    given: StartOptions = {**options, "queue": _queue(queue), "engine": engine}
+    return StartCall(submission.name, _start(plan_of, submission, given))
 
 
 def enqueue_many(
@@ -97,20 +110,73 @@ def enqueue_many(
     options: EnqueueOptions,
 ) -> StartManyCall[Any]:
     """Put many workflows into a queue, as `start_many` does."""
-    given = _start_options(engine, queue, options)
-    shared = checked_options(given)
-    if shared.workflow_id is not None:
-        raise InvalidArgument("id= names one workflow; give it in the options of a Submission")
-    starts: list[Prepared] | PerdureError
-    try:
-        starts = prepared_each(_planned(submissions, given, shared))
-    except PerdureError as refusal:
-        starts = refusal
+    given: StartOptions = {**options, "queue": _queue(queue), "engine": engine}
+    starts = _starts(plan_of, submissions, given)
     return StartManyCall("enqueue_many", starts)
 
 
+async def enqueue_through(
+    intake: Intake, submission: Submission, queue: Queue | str, options: EnqueueOptions
+) -> WorkflowHandle[Any]:
+    """Put one workflow into a queue from a process that has no engine; in no workflow a step."""
+    given: StartOptions = {**options, "queue": _queue(queue), "engine": None}
+    start = _start(_plan_through(intake), submission, given)
+    if isinstance(start, PerdureError):
+        raise start
+    return await begin(start)
+
+
+async def enqueue_many_through(
+    intake: Intake,
+    submissions: Iterable[Submission],
+    queue: Queue | str,
+    options: EnqueueOptions,
+) -> list[WorkflowHandle[Any]]:
+    """Put many workflows into a queue in the same way."""
+    given: StartOptions = {**options, "queue": _queue(queue), "engine": None}
+    starts = _starts(_plan_through(intake), submissions, given)
+    if isinstance(starts, PerdureError):
+        raise starts
+    return await begin_all(starts)
+
+
+def _plan_through(intake: Intake) -> PlanFor:
+    def plan_for(callee: NamedCallee, options: CallOptions) -> Plan:
+        codecs = callee.codecs_by(intake.desk.speaker.serialization)
+        return planned(intake, callee.definition, codecs, options)
+
+    return plan_for
+
+
+def _start(
+    plan_for: PlanFor, submission: Submission, given: StartOptions
+) -> Prepared | PerdureError:
+    return prepared(
+        NamedCallee(submission.key),
+        checked_options({**given, **submission.options}),
+        tuple(submission.args),
+        dict(submission.kwargs),
+        plan_for,
+    )
+
+
+def _starts(
+    plan_for: PlanFor, submissions: Iterable[Submission], given: StartOptions
+) -> list[Prepared] | PerdureError:
+    shared = checked_options(given)
+    if shared.workflow_id is not None:
+        raise InvalidArgument("id= names one workflow; give it in the options of a Submission")
+    try:
+        return prepared_each(_planned(plan_for, submissions, given, shared))
+    except PerdureError as refusal:
+        return refusal
+
+
 def _planned(
-    submissions: Iterable[Submission], given: StartOptions, shared: CallOptions
+    plan_for: PlanFor,
+    submissions: Iterable[Submission],
+    given: StartOptions,
+    shared: CallOptions,
 ) -> Iterator[Planned]:
     callees: dict[WorkflowKey, NamedCallee] = {}
     plans: dict[WorkflowKey, Plan] = {}
@@ -122,15 +188,15 @@ def _planned(
         if callee is None:
             callee = callees[key] = NamedCallee(key)
         if submission.options:
-            plan = plan_of(callee, checked_options({**given, **submission.options}))
+            plan = plan_for(callee, checked_options({**given, **submission.options}))
         elif key in plans:
             plan = plans[key]
         else:
-            plan = plans[key] = plan_of(callee, shared)
+            plan = plans[key] = plan_for(callee, shared)
         yield plan, tuple(submission.args), dict(submission.kwargs), plan.options.workflow_id
 
 
-def _start_options(engine: "Engine", queue: Queue | str, options: EnqueueOptions) -> StartOptions:
+def _queue(queue: Queue | str) -> Queue | str:
     if queue is None:
         raise InvalidArgument("queue=None: a workflow that another process runs needs a queue")
-    return {**options, "queue": queue, "engine": engine}
+    return queue

@@ -121,6 +121,15 @@ def join(workflows: Iterable[Reference]) -> JoinCall:
     return JoinCall("join", list(workflows))
 
 
+def ids_of(desk: Desk, workflows: Iterable[Reference]) -> list[WorkflowId]:
+    """Their ids; raises `WrongPlace` for a handle of another engine or client."""
+    references = list(workflows)
+    for each in references:
+        if isinstance(each, WorkflowHandle) and each.target.desk is not desk:
+            raise WrongPlace(f"{each!r} belongs to another engine or client; give its id")
+    return [_id_of(each) for each in references]
+
+
 def _desk_of(what: str, workflows: Sequence[Reference]) -> Desk:
     """The engine that waits: the run's, the handles', or the only one."""
     place = PLACE.get()

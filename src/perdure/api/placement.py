@@ -8,8 +8,10 @@ import msgspec
 
 from perdure.api.options import checked_choice, checked_text
 from perdure.api.queue import Queue, queue_name
-from perdure.engine.kernel import Kernel
-from perdure.errors import InvalidArgument, UnknownVersion
+from perdure.config import APPLICATION_NAMES, is_application_name
+from perdure.engine.intake import Intake
+from perdure.engine.queues import RegisteredQueues
+from perdure.errors import InvalidArgument, UnknownQueue, UnknownVersion
 from perdure.logic.durations import Duration, seconds_of, to_ms
 from perdure.model.queue import QueueRow
 from perdure.model.status import WorkflowState
@@ -33,9 +35,10 @@ class PlacementOptions(TypedDict, total=False):
     `priority` is a whole number from 1, and the smaller is begun first; without one it comes before
     all that have one. `delay` is how long it must wait at least. While a workflow with the same
     `dedup_id` waits or runs in the queue, `dedup_policy` decides (REJECT). `partition_key` says
-    which partition of a partitioned queue it belongs to. `version` is the application version that
-    runs it, this engine's unless given. A queue or version that is not registered is refused unless
-    `allow_unknown_queue` or `allow_unknown_version` says that somebody registers it later.
+    which partition of a partitioned queue it belongs to. `application` is the one that runs it,
+    `version` the version of it: those of this engine, or the latest version of another application,
+    unless given. A queue or version that is not registered is refused unless `allow_unknown_queue`
+    or `allow_unknown_version` says that somebody registers it later.
     """
 
     priority: int | None
@@ -44,6 +47,7 @@ class PlacementOptions(TypedDict, total=False):
     dedup_policy: DedupPolicy | None
     partition_key: str | None
     version: str | None
+    application: str | None
     allow_unknown_queue: bool
     allow_unknown_version: bool
 
@@ -62,6 +66,7 @@ class Placement(msgspec.Struct, frozen=True):
     joins_holder: bool = False
     partition_key: str | None = None
     version: str | None = None
+    application: str | None = None
     allow_unknown_queue: bool = False
     allow_unknown_version: bool = False
 
@@ -88,6 +93,7 @@ def placement_of(queue: Queue | str | None, options: PlacementOptions) -> Placem
         joins_holder=policy is DedupPolicy.RETURN_EXISTING,
         partition_key=_text("partition_key", options.get("partition_key")),
         version=_text("version", options.get("version")),
+        application=_application(options.get("application")),
         allow_unknown_queue=options.get("allow_unknown_queue", False),
         allow_unknown_version=options.get("allow_unknown_version", False),
     )
@@ -121,27 +127,60 @@ def _text(option: str, value: str | None) -> str | None:
     return None if value is None else checked_text(option, value)
 
 
-async def check_placements(kernel: Kernel, placements: Sequence[Placement]) -> None:
+def _application(name: str | None) -> str | None:
+    if name is not None and not (isinstance(name, str) and is_application_name(name)):
+        raise InvalidArgument(f"application={name!r}: {APPLICATION_NAMES}")
+    return name
+
+
+async def check_placements(intake: Intake, placements: Sequence[Placement]) -> None:
     """Raise what one of them cannot be for, by what is registered now.
 
     `UnknownQueue`, `UnknownVersion`, or `InvalidArgument` for what its queue does not take.
     """
+    by_application: dict[str | None, list[Placement]] = {}
     for placement in placements:
-        if placement.queue is not None:
-            await _check_queue(kernel, placement, placement.queue)
-    own = kernel.settings.version
-    given = {each.version or own for each in placements if not each.allow_unknown_version}
-    asked = sorted(given - {own})
-    if asked:
-        rows = await kernel.retry(kernel.store.versions, "reading the versions")
-        known = {row.name for row in rows}
-        for version in asked:
-            if version not in known:
-                raise UnknownVersion(version, kernel.settings.application)
+        by_application.setdefault(intake.foreign(placement.application), []).append(placement)
+    for application, placed in by_application.items():
+        for placement in placed:
+            if placement.queue is None:
+                continue
+            if application is None:
+                await _check_queue(intake.queues, placement, placement.queue)
+            else:
+                await _check_queue_of(intake, application, placement, placement.queue)
+        await _check_versions(intake, application, placed)
 
 
-async def _check_queue(kernel: Kernel, placement: Placement, name: str) -> None:
-    queues = kernel.queues
+async def _check_versions(
+    intake: Intake, application: str | None, placements: Sequence[Placement]
+) -> None:
+    """Raise `UnknownVersion` for what the application, None for this one, has not registered."""
+    given = {each.version for each in placements if not each.allow_unknown_version}
+    asked = sorted(version for version in given if version not in (None, intake.version))
+    if not asked:
+        return
+    speaker = intake.desk.speaker
+    rows = await speaker.retry(lambda: speaker.store.versions(application), "reading the versions")
+    known = {row.name for row in rows}
+    for version in asked:
+        if version not in known:
+            raise UnknownVersion(version, application or intake.desk.application)
+
+
+async def _check_queue_of(
+    intake: Intake, application: str, placement: Placement, name: str
+) -> None:
+    """As `_check_queue`, for a queue of another application."""
+    speaker = intake.desk.speaker
+    found = await speaker.retry(lambda: speaker.store.queues(application), "reading the queues")
+    rows = {row.name: row for row in found}
+    if name not in rows and not placement.allow_unknown_queue:
+        raise UnknownQueue(name, sorted(rows))
+    _check_fit(rows.get(name), placement)
+
+
+async def _check_queue(queues: RegisteredQueues, placement: Placement, name: str) -> None:
     row = queues.known(name)
     if row is None or queues.is_stale or misfit(row, placement):
         # Nothing is said of what may have changed since it was read.
@@ -149,6 +188,10 @@ async def _check_queue(kernel: Kernel, placement: Placement, name: str) -> None:
         row = queues.known(name)
     if row is None and not placement.allow_unknown_queue:
         row = await queues.require(name)
+    _check_fit(row, placement)
+
+
+def _check_fit(row: QueueRow | None, placement: Placement) -> None:
     reason = None if row is None else misfit(row, placement)
     if reason is not None:
         raise InvalidArgument(reason)

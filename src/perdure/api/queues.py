@@ -22,9 +22,12 @@ def _tell_nobody() -> None:
 
 
 class Operator(msgspec.Struct, frozen=True):
-    """Who looks at queues and changes them: an application in some version, or a client in none."""
+    """Who looks at queues and changes them: an application in some version, or a client in none.
 
-    application: str
+    A client may be in no application's name: then it sees and changes those of all.
+    """
+
+    application: str | None
     version: str | None = None
     changed: Callable[[], None] = _tell_nobody
 

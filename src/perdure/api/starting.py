@@ -1,7 +1,7 @@
 """Starting workflows: here and now or through a queue, alone or as children."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from perdure.api.call_options import CallOptions, IdPolicy
@@ -9,11 +9,13 @@ from perdure.api.handle import ResultCall, Target, WorkflowHandle
 from perdure.api.placement import check_placements
 from perdure.api.running import kernel_for
 from perdure.engine.context import PLACE, StepScope
+from perdure.engine.intake import Intake, StartAnswer
 from perdure.engine.journal import DurableCall, PendingCall, await_later, note_record, refused
 from perdure.engine.kernel import Kernel
 from perdure.engine.launcher import Launch, check_joinable, child_id
 from perdure.engine.registry import WorkflowCodecs, WorkflowDefinition
 from perdure.engine.run import Run
+from perdure.engine.talk import Speaker
 from perdure.errors import (
     ConflictingWorkflow,
     PerdureError,
@@ -23,21 +25,16 @@ from perdure.errors import (
     WorkflowIdInUse,
     WrongPlace,
 )
-from perdure.model.answer import Answer, AnswerKind
+from perdure.model.answer import AnswerKind
 from perdure.model.ids import WorkflowId
 from perdure.model.listing import ListingRequest
 from perdure.model.wire import PORTABLE_JSON
-from perdure.model.workflow import (
-    NewWorkflow,
-    StandingWorkflow,
-    StepRow,
-)
+from perdure.model.workflow import NewWorkflow, StandingWorkflow, StepRow
 
 log = logging.getLogger("perdure")
 
 R = TypeVar("R")
-
-StartAnswer = Answer[StandingWorkflow]
+C = TypeVar("C", bound="Callee")
 
 
 class Callee:
@@ -61,7 +58,7 @@ class Callee:
 class Plan(NamedTuple):
     """What all starts of one call have in common."""
 
-    kernel: Kernel
+    intake: Intake
     definition: WorkflowDefinition
     codecs: WorkflowCodecs
     options: CallOptions
@@ -71,7 +68,7 @@ class Plan(NamedTuple):
         """Raise what cannot be enqueued, by what is registered now."""
         placement = self.options.placement
         if placement.queue is not None:
-            await check_placements(self.kernel, (placement,))
+            await check_placements(self.intake, (placement,))
 
 
 class Prepared(NamedTuple):
@@ -83,13 +80,13 @@ class Prepared(NamedTuple):
 
     def launch(self, workflow_id: WorkflowId, parent: Run | None) -> Launch:
         """The row and what running it needs."""
-        kernel, definition, _, options, attributes = self.plan
+        intake, definition, _, options, attributes = self.plan
         text, args, kwargs = self.payload
         placement = options.placement
         deadline_ms = options.deadline_ms
         if options.timeout_ms is not None:
             if placement.queue is None:
-                deadline_ms = kernel.time.now_ms() + options.timeout_ms
+                deadline_ms = intake.now_ms() + options.timeout_ms
         elif options.inherits_deadline and parent is not None:
             deadline_ms = parent.deadline_ms
         key = definition.key
@@ -101,8 +98,8 @@ class Prepared(NamedTuple):
             state=placement.state,
             inputs=text,
             serialization=PORTABLE_JSON,
-            application_version=placement.version or kernel.settings.version,
-            creator=kernel.ids.token(),
+            application_version=placement.version or intake.version_of(placement.application),
+            creator=intake.desk.ids.token(),
             queue_name=placement.queue,
             priority=placement.priority,
             deduplication_id=placement.dedup_id,
@@ -112,13 +109,14 @@ class Prepared(NamedTuple):
             deadline_ms=deadline_ms,
             parent_workflow_id=parent.workflow_id if parent is not None else None,
             attributes=attributes,
+            application_name=placement.application,
         )
         return Launch(row, definition, args, kwargs)
 
     def handle(self, workflow_id: WorkflowId, *, must_exist: bool) -> WorkflowHandle[Any]:
         """A handle that reads results as the workflow stores them."""
         plan = self.plan
-        return WorkflowHandle(Target(plan.kernel.desk, workflow_id, plan.codecs.result, must_exist))
+        return WorkflowHandle(Target(plan.intake.desk, workflow_id, plan.codecs.result, must_exist))
 
 
 def plan_of(callee: Callee, options: CallOptions) -> Plan:
@@ -130,19 +128,31 @@ def plan_of(callee: Callee, options: CallOptions) -> Plan:
         )
     chosen = options.engine.kernel if options.engine is not None else None
     kernel = kernel_for(callee.definition, chosen)
+    return planned(kernel.intake, callee.definition, callee.codecs(kernel), options)
+
+
+def planned(
+    intake: Intake, definition: WorkflowDefinition, codecs: WorkflowCodecs, options: CallOptions
+) -> Plan:
+    """What all starts of one call have in common, which go that way."""
     attributes = None
     if options.attributes is not None:
-        codec = kernel.registry.serialization.value(dict[str, Any], "attributes")
+        serialization = intake.desk.speaker.serialization
+        codec = serialization.value(dict[str, Any], "attributes")
         attributes = codec.encode(options.attributes)[0]
-    return Plan(kernel, callee.definition, callee.codecs(kernel), options, attributes)
+    return Plan(intake, definition, codecs, options, attributes)
 
 
 def prepared(
-    callee: Callee, options: CallOptions, args: tuple[Any, ...], kwargs: dict[str, Any]
+    callee: C,
+    options: CallOptions,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    plan_for: Callable[[C, CallOptions], Plan] = plan_of,
 ) -> Prepared | PerdureError:
     """One start, ready to be written, or why it cannot be."""
     try:
-        plan = plan_of(callee, options)
+        plan = plan_for(callee, options)
         payload = plan.codecs.arguments.encode(args, kwargs)
     except PerdureError as refusal:
         return refusal
@@ -184,14 +194,14 @@ def _check_holder(start: Prepared, row: NewWorkflow, standing: StandingWorkflow)
         )
 
 
-async def compare_arguments(kernel: Kernel, rows: Sequence[NewWorkflow]) -> None:
+async def compare_arguments(speaker: Speaker, rows: Sequence[NewWorkflow]) -> None:
     """An id names one workflow: joining it with other arguments is allowed, and said."""
     wanted = {row.workflow_id: row.inputs for row in rows}
     if not wanted:
         return
     asked = ListingRequest(ids=tuple(wanted), with_inputs=True, limit=len(wanted))
-    standing = await kernel.retry(
-        lambda: kernel.store.list_workflows(asked), "reading the workflows that were joined"
+    standing = await speaker.retry(
+        lambda: speaker.store.list_workflows(asked), "reading the workflows that were joined"
     )
     for found in standing:
         if found.inputs not in (None, wanted[found.workflow_id]):
@@ -200,6 +210,23 @@ async def compare_arguments(kernel: Kernel, rows: Sequence[NewWorkflow]) -> None
                 "this start's arguments are not used (id_policy=IdPolicy.REJECT refuses instead)",
                 found.workflow_id,
             )
+
+
+async def begin(start: Prepared) -> WorkflowHandle[Any]:
+    """Start a workflow that has no parent, or join one."""
+    intake = start.plan.intake
+    await start.plan.check()
+    await intake.launches.room()
+    launch = start.launch(start.workflow_id or intake.desk.ids.workflow_id(), None)
+    answer = await intake.launches.submit(launch).future
+    return start.handle(await _found(start, launch.row, answer), must_exist=True)
+
+
+async def _found(start: Prepared, row: NewWorkflow, answer: StartAnswer) -> WorkflowId:
+    found = begun_or_joined(start, row, answer)
+    if answer.standing is not None and found == row.workflow_id:
+        await compare_arguments(start.plan.intake.desk.speaker, [row])
+    return found
 
 
 class StartCall(DurableCall[WorkflowHandle[R]]):
@@ -220,13 +247,7 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
 
     async def plain(self) -> WorkflowHandle[R]:
         """Start a workflow that has no parent."""
-        start = self._start
-        kernel = start.plan.kernel
-        await start.plan.check()
-        await kernel.launcher.room()
-        launch = start.launch(start.workflow_id or kernel.ids.workflow_id(), None)
-        answer = await kernel.launcher.submit(launch).future
-        return start.handle(await self._found(launch.row, answer), must_exist=True)
+        return await begin(self._start)
 
     async def perform(self, run: Run) -> WorkflowHandle[R]:
         """Write the child's row together with this step's, or join the workflow of that id."""
@@ -258,18 +279,12 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
         note_record(self.known_id)
         return start.handle(workflow_id, must_exist=True)
 
-    async def _found(self, row: NewWorkflow, answer: StartAnswer) -> WorkflowId:
-        found = begun_or_joined(self._start, row, answer)
-        if answer.standing is not None and found == row.workflow_id:
-            await compare_arguments(self._start.plan.kernel, [row])
-        return found
-
     async def _join(self, run: Run, row: NewWorkflow, answer: StartAnswer) -> WorkflowHandle[R]:
         """Record which workflow was joined, or why it cannot be."""
         if answer.standing is None:
             raise run.disagree(self.known_id, self.name, None)
         try:
-            found = await self._found(row, answer)
+            found = await _found(self._start, row, answer)
         except (ConflictingWorkflow, WorkflowIdInUse, QueueDeduplicated) as refusal:
             return await self._refuse_by(run, refusal)
         now_ms = run.kernel.time.now_ms()

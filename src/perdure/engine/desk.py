@@ -29,8 +29,9 @@ from perdure.model.wire import INTERNAL_QUEUE
 from perdure.model.workflow import StepRow
 from perdure.ports.ids import Ids
 
-_AT_ONCE: Final = 8
-"""Commands of bodies under way at a time, each in a transaction of its own."""
+_AT_ONCE: Final = 3
+"""Commands of bodies under way at a time, each in a transaction of its own: fewer than the
+connections that a store has by default for what is not hot."""
 
 _NAMED: Final = 50
 """From more workflows on than these the others are told that there are many."""
@@ -74,7 +75,7 @@ class Desk:
         waiter: Waiter,
         hints: Hints,
         ids: Ids,
-        application: str,
+        application: str | None,
         here: Here | None = None,
     ) -> None:
         self.application = application

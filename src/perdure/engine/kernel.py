@@ -14,6 +14,7 @@ from perdure.engine.dispatcher import Dispatcher, Pace, Surroundings
 from perdure.engine.due import DueSweep, Followers
 from perdure.engine.hints import HintKind, Hints
 from perdure.engine.identity import Identity
+from perdure.engine.intake import Intake
 from perdure.engine.journal import Journal
 from perdure.engine.launcher import Launcher
 from perdure.engine.liveness import Heartbeat, Pulse
@@ -121,6 +122,9 @@ class Kernel:
         self.queues = RegisteredQueues(store, retry, settings.listen)
         self._hints = Hints(tasks, store, ports.ids)
         self.desk = Desk(self.talk, self.waiter, self._hints, ports.ids, settings.application, self)
+        self.intake = Intake(
+            self.desk, self.queues, self.launcher, settings.version, self.time.now_ms
+        )
         self._ownership = OwnershipPoll(tasks, store, retry, self.runner, self.journal, self.time)
         self._dispatcher = self._build_dispatcher()
         self._due = DueSweep(

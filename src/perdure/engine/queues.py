@@ -1,15 +1,17 @@
 """The registered queues, as this process knows them, and what it runs of each."""
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from perdure.engine.committer import Retry
 from perdure.errors import UnknownQueue
 from perdure.logic.queues import OnConflict, registered
 from perdure.model.queue import QueueRow, QueueSettings
 from perdure.model.wire import INTERNAL_QUEUES
+from perdure.ports.clock import Clock
 from perdure.ports.store import QueueStore
 
 
@@ -21,7 +23,11 @@ class QueueDeclaration(NamedTuple):
 
 
 async def register_queue(
-    store: QueueStore, retry: Retry, declared: QueueDeclaration, application: str, version: str
+    store: QueueStore,
+    retry: Retry,
+    declared: QueueDeclaration,
+    application: str | None,
+    version: str,
 ) -> QueueRow:
     """Register a queue for an application in whose name a process of that version works."""
 
@@ -118,6 +124,29 @@ class RegisteredQueues:
 
     def _is_served(self, row: QueueRow) -> bool:
         return not row.is_paused and (self._listen is None or row.name in self._listen)
+
+
+class RecentQueues(RegisteredQueues):
+    """What a process knows that serves no queue and hears of no change: it asks every second."""
+
+    def __init__(self, store: QueueStore, retry: Retry, clock: Clock) -> None:
+        super().__init__(store, retry, ())
+        self._clock = clock
+        self._read_at_s = -math.inf
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether what is known is too old to go by."""
+        return self._clock.monotonic() - self._read_at_s > _TRUSTED_S
+
+    async def refresh(self) -> None:
+        """Read every queue."""
+        asked_at_s = self._clock.monotonic()
+        await super().refresh()
+        self._read_at_s = asked_at_s
+
+
+_TRUSTED_S: Final = 1.0
 
 
 class Tally:

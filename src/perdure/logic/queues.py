@@ -144,7 +144,7 @@ def registered(
     policy: OnConflict,
     *,
     is_latest: bool,
-    application: str,
+    application: str | None,
 ) -> QueueSettings | None:
     """What to store when `wanted` is registered over `standing`; None leaves it as it is.
 
@@ -159,10 +159,17 @@ def registered(
     return wanted if updates and wanted != standing.settings else None
 
 
-def refuse_foreign(standing: QueueRow, application: str) -> None:
+def is_foreign(standing: QueueRow, application: str | None) -> bool:
+    """Whether it belongs to another application; to whoever acts in no name none does."""
+    return None not in (standing.application_name, application) and (
+        standing.application_name != application
+    )
+
+
+def refuse_foreign(standing: QueueRow, application: str | None) -> None:
     """Raise `QueueOwnedByAnother` if the queue belongs to another application."""
     holder = standing.application_name
-    if holder is not None and holder != application:
+    if holder is not None and is_foreign(standing, application):
         raise QueueOwnedByAnother(standing.name, holder)
 
 

@@ -93,7 +93,8 @@ class NewWorkflow(NamedTuple):
     ENQUEUED or DELAYED (owner NULL, attempts 0). `creator` is fixed before the first try.
     For PENDING, `timeout_ms` without `deadline_ms` sets the deadline to the database's clock
     plus the timeout (saturating at 2**63 - 1); otherwise the timeout only waits for the claim.
-    `delay_ms` is relative to the database's clock and only for DELAYED.
+    `delay_ms` is relative to the database's clock and only for DELAYED. `application_name` None is
+    the application in whose name the store is used, and that may be none.
     """
 
     workflow_id: WorkflowId
@@ -117,6 +118,7 @@ class NewWorkflow(NamedTuple):
     authenticated_user: str | None = None
     authenticated_roles: str | None = None
     assumed_role: str | None = None
+    application_name: str | None = None
 
 
 class Start(NamedTuple):

@@ -48,8 +48,11 @@ class QueueStore(Protocol):
         """Delete the queue's row and its settings; says whether it was there. Its backlog stays."""
         ...
 
-    async def queues(self) -> list[QueueRow]:
-        """Every queue of this application or of none, by name."""
+    async def queues(self, application: str | None = None) -> list[QueueRow]:
+        """Every queue of that application, this one where it is None, or of none, by name.
+
+        Used in no application's name the store finds the queues of all.
+        """
         ...
 
     async def queue_depths(self, names: Sequence[str]) -> list[QueueDepth]:

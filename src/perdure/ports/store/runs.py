@@ -18,12 +18,13 @@ class RunStore(Protocol):
     """Transitions of workflow rows. Answers come in the order of the items."""
 
     async def start(
-        self, items: Sequence[Start], executor_id: ExecutorId
+        self, items: Sequence[Start], executor_id: ExecutorId | None
     ) -> list[Answer[StandingWorkflow]]:
         """Insert new workflows with their inputs, each child together with its parent's step row.
 
         The statement holds a key-share lock on the lease of `executor_id`; if that lease is
-        missing or taken, raises `LeaseLost` and nothing is written. Per item:
+        missing or taken, raises `LeaseLost` and nothing is written. With None no lease is asked
+        for, the rows name no executor, and none of them is PENDING. Per item:
         *written*: the row (and the caller's step row) was inserted by this call.
         *mine*: a row with the same id and the same `creator` stands; an earlier try got through.
         *conflict*: another creator's row stands under the id (`standing` shows it), or under the

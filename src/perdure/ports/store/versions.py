@@ -26,11 +26,15 @@ class VersionStore(Protocol):
 
         Its time becomes now, and later than that of every other version which is the application's
         or nobody's, whatever clock they were registered by. One that was nobody's becomes the
-        application's. None if no version of that name is registered; raises
+        application's. Used in no application's name, and with none named, the store makes it the
+        latest of the one that it belongs to. None if no version of that name is registered; raises
         `VersionOwnedByAnother` if it is another application's.
         """
         ...
 
-    async def versions(self) -> list[VersionRow]:
-        """The registered versions of this application or of none, the latest first."""
+    async def versions(self, application: str | None = None) -> list[VersionRow]:
+        """The registered versions of that application, this one where it is None, or of none.
+
+        The latest comes first. Used in no application's name the store finds the versions of all.
+        """
         ...

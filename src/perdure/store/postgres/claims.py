@@ -72,7 +72,7 @@ def sought(
 
 
 def claiming(
-    claimant: Claimant, queues: Sequence[str], application: str, offset_ms: int
+    claimant: Claimant, queues: Sequence[str], application: str | None, offset_ms: int
 ) -> tuple[Any, ...]:
     """Who claims from which queues, as the parameters from $1 to $10."""
     return (

@@ -8,10 +8,10 @@ from perdure.store.postgres.database import Database
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A database and in whose name it is used."""
+    """A database and in whose name it is used, if in any application's."""
 
     database: Database
-    application: str
+    application: str | None
     application_id: str
 
 

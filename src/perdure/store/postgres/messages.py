@@ -108,7 +108,7 @@ def _sending_keys(item: Sending) -> Iterable[Hashable]:
         yield step_place(item.caller)
 
 
-def _send_columns(items: Sequence[Sending], application: str, offset_ms: int) -> list[Any]:
+def _send_columns(items: Sequence[Sending], application: str | None, offset_ms: int) -> list[Any]:
     """The parameters of `send`."""
     callers = [
         (*item.caller, place) for place, item in enumerate(items, 1) if item.caller is not None
@@ -132,7 +132,9 @@ def _receiving_keys(item: Receiving) -> Iterable[Hashable]:
         yield step_place(item.deadline)
 
 
-def _receive_columns(items: Sequence[Receiving], application: str, offset_ms: int) -> list[Any]:
+def _receive_columns(
+    items: Sequence[Receiving], application: str | None, offset_ms: int
+) -> list[Any]:
     """The parameters of `receive`."""
     steps = [(*item.taken, item.topic) for item in items]
     deadlines = [

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from perdure.errors import DatabaseConflict
+from perdure.logic.queues import is_foreign
 from perdure.model.queue import COMPLETED_WINDOW_MS, QueueDepth, QueueRow, QueueSettings
 from perdure.model.wire import INTERNAL_QUEUES
 from perdure.ports.store.queues import Change, Registration
@@ -58,9 +59,9 @@ class Queues(Concern):
                 await registry.fetch("delete_queue_settings", name)
             return bool(deleted)
 
-    async def queues(self) -> list[QueueRow]:
+    async def queues(self, application: str | None = None) -> list[QueueRow]:
         """See `perdure.ports.store.QueueStore.queues`."""
-        found = await self._database.fetch("queues", self._application)
+        found = await self._database.fetch("queues", application or self._application)
         return [rows.queue_row(row) for row in found]
 
     async def queue_depths(self, names: Sequence[str]) -> list[QueueDepth]:
@@ -101,9 +102,9 @@ class _Registry:
         return await self.read(name)
 
     async def own(self, name: str) -> QueueRow | None:
-        """The queue under its lock, if it is this application's or nobody's."""
+        """The queue under its lock, unless it is another application's."""
         standing = None if name in INTERNAL_QUEUES else await self._locked(name)
-        if standing is None or standing.application_name not in (None, self._application):
+        if standing is None or is_foreign(standing, self._application):
             return None
         return standing
 

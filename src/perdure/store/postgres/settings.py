@@ -18,7 +18,7 @@ class PostgresSettings:
     """
 
     url: str
-    application_name: str
+    application_name: str | None
     application_id: str = ""
     schema: str = DEFAULT_SCHEMA
     direct_url: str | None = None

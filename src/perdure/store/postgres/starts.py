@@ -18,15 +18,15 @@ from perdure.store.postgres.steps import OPTIMISTIC_FROM
 
 StartAnswer = Answer[StandingWorkflow]
 
-_NUMBERS: Final = frozenset({10, 13, 14, 15, 23, 28, 29, 31})
-"""Whole numbers among the fields of a new workflow and, from 21 on, of a caller and its place."""
+_NUMBERS: Final = frozenset({10, 13, 14, 15, 24, 29, 30, 32})
+"""Whole numbers among the fields of a new workflow and, from 22 on, of a caller and its place."""
 
 
 class Starts(Concern):
     """`RunStore.start`."""
 
     async def start(
-        self, items: Sequence[Start], executor_id: ExecutorId
+        self, items: Sequence[Start], executor_id: ExecutorId | None
     ) -> list[Answer[StandingWorkflow]]:
         """See `perdure.ports.store.RunStore.start`."""
         if _has_children(items):
@@ -39,7 +39,7 @@ class Starts(Concern):
         return await in_waves(items, _keys, partial(self._start, "start_around", executor_id))
 
     async def _start_children(
-        self, executor_id: ExecutorId, items: Sequence[Start]
+        self, executor_id: ExecutorId | None, items: Sequence[Start]
     ) -> list[StartAnswer]:
         if not _has_children(items):
             return await self._start("start_around", executor_id, items)
@@ -47,7 +47,7 @@ class Starts(Concern):
         return await past_duplicates(lambda: self._start("start_children", executor_id, items))
 
     async def _start(
-        self, query: str, executor_id: ExecutorId, items: Sequence[Start]
+        self, query: str, executor_id: ExecutorId | None, items: Sequence[Start]
     ) -> list[StartAnswer]:
         separator, null, *columns = _columns(items)
         (row,) = await self._database.hot(
@@ -55,7 +55,7 @@ class Starts(Concern):
             query,
             separator,
             null,
-            boot_of(executor_id),
+            None if executor_id is None else boot_of(executor_id),
             executor_id,
             self._database.offset_ms,
             self._application,

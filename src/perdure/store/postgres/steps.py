@@ -173,7 +173,7 @@ def step_place(item: Checkpoint) -> tuple[WorkflowId, StepId]:
     return item.workflow_id, item.step_id
 
 
-def with_application(columns: list[Any], application: str, offset_ms: int) -> list[Any]:
+def with_application(columns: list[Any], application: str | None, offset_ms: int) -> list[Any]:
     """Packed columns that begin with those of a step, with what statements expect behind these."""
     behind = 2 + CHECKPOINT_WIDTH
     return [*columns[:behind], application, offset_ms, *columns[behind:]]
@@ -220,7 +220,9 @@ def _closing_places(item: Closing) -> Iterable[Hashable]:
         yield item.checkpoint.workflow_id, step_id
 
 
-def _closing_columns(items: Sequence[Closing], application: str, offset_ms: int) -> list[Any]:
+def _closing_columns(
+    items: Sequence[Closing], application: str | None, offset_ms: int
+) -> list[Any]:
     """The parameters of `close_scopes`."""
     openings = [
         (*opening, place) for place, item in enumerate(items, 1) for opening in item.openings

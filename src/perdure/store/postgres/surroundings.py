@@ -57,7 +57,7 @@ class Surroundings:
         )
 
     async def _usage_of_queue(
-        self, row: WorkflowRow, application: str
+        self, row: WorkflowRow, application: str | None
     ) -> tuple[QueueRow | None, Usage]:
         if row.queue_name is None or row.queue_name in INTERNAL_QUEUES:
             return None, Usage()
@@ -66,7 +66,7 @@ class Surroundings:
             return None, Usage()
         return rows.queue_row(found[0]), rows.usage(found[0])
 
-    async def _usage_of_partition(self, row: WorkflowRow, application: str) -> Usage:
+    async def _usage_of_partition(self, row: WorkflowRow, application: str | None) -> Usage:
         found = await self._fetch(
             "partition_usage",
             [row.queue_name],
@@ -77,12 +77,12 @@ class Surroundings:
         return rows.usage(found[0]) if found else Usage()
 
     async def _running(
-        self, row: WorkflowRow, application: str, partition_key: str | None
+        self, row: WorkflowRow, application: str | None, partition_key: str | None
     ) -> tuple[Share, ...]:
         found = await self._fetch("running_by_executor", application, row.queue_name, partition_key)
         return tuple((share["executor_id"], share["running"]) for share in found)
 
-    async def _ahead(self, row: WorkflowRow, application: str) -> int:
+    async def _ahead(self, row: WorkflowRow, application: str | None) -> int:
         (found,) = await self._fetch(
             "ahead_in_queue",
             application,

@@ -43,7 +43,7 @@ class Versions(Concern):
                 raise VersionOwnedByAnother(version, held.application_name)
         return None
 
-    async def versions(self) -> list[VersionRow]:
+    async def versions(self, application: str | None = None) -> list[VersionRow]:
         """See `perdure.ports.store.VersionStore.versions`."""
-        found = await self._database.fetch("versions", self._application)
+        found = await self._database.fetch("versions", application or self._application)
         return [rows.version_row(row) for row in found]

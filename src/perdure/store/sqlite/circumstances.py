@@ -34,7 +34,7 @@ def read_circumstances(
 class _Reader:
     """Reads what is of one application, at one instant."""
 
-    def __init__(self, connection: Connection, access: Access, application: str) -> None:
+    def __init__(self, connection: Connection, access: Access, application: str | None) -> None:
         self._connection = connection
         self._queries = access.queries
         self._application = application

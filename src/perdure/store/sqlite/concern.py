@@ -16,7 +16,7 @@ from perdure.store.sqlite.transaction import Transaction
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A database, the queries on it, and in whose name they are made.
+    """A database, the queries on it, and in whose name they are made, if in any application's.
 
     `path` is None for a database in memory, which has no connections but its own.
     """
@@ -24,7 +24,7 @@ class Access:
     path: Path | None
     database: Database
     queries: Queries
-    application: str
+    application: str | None
     application_id: str
     clock: Clock
     settings: SqliteSettings

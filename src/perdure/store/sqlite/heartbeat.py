@@ -166,7 +166,7 @@ class SqliteHeartbeatLink:
             # Who cannot renew must not believe that it renewed without a gap and judge others.
             raise DatabaseUnavailable(f"the lease could not be renewed: {error}") from error
 
-    async def _look(self, session: Session, asked: dict[str, str]) -> Surroundings:
+    async def _look(self, session: Session, asked: dict[str, str | None]) -> Surroundings:
         before = self._seen
 
         def work(connection: Connection) -> tuple[int, dict[str, str], Surroundings]:

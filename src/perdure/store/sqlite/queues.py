@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Mapping, Sequence
 
+from perdure.logic.queues import is_foreign
 from perdure.model.queue import COMPLETED_WINDOW_MS, QueueDepth, QueueRow, QueueSettings
 from perdure.model.wire import INTERNAL_QUEUES
 from perdure.ports.store.queues import Change, Registration
@@ -74,11 +75,11 @@ class Queues(Concern):
 
         return await self._database.write(work)
 
-    async def queues(self) -> list[QueueRow]:
+    async def queues(self, application: str | None = None) -> list[QueueRow]:
         """See `perdure.ports.store.QueueStore.queues`."""
 
         def work(connection: Connection) -> list[QueueRow]:
-            asked = {"application": self._application}
+            asked = {"application": application or self._application}
             found = map(rows.queue_row, connection.rows(self._queries["queues"], asked))
             return [queue for queue in found if queue.name not in INTERNAL_QUEUES]
 
@@ -138,10 +139,10 @@ def standing_queue(
 
 
 def registered_queue(
-    source: Transaction | Connection, queries: Mapping[str, str], name: str, application: str
+    source: Transaction | Connection, queries: Mapping[str, str], name: str, application: str | None
 ) -> QueueRow | None:
-    """The queue of that name if it is the application's or nobody's."""
+    """The queue of that name, unless it is another application's."""
     queue = standing_queue(source, queries, name)
-    if queue is None or queue.application_name not in (None, application):
+    if queue is None or is_foreign(queue, application):
         return None
     return queue

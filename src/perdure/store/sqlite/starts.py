@@ -23,12 +23,13 @@ class Starts(Concern):
     """`RunStore.start`."""
 
     async def start(
-        self, items: Sequence[Start], executor_id: ExecutorId
+        self, items: Sequence[Start], executor_id: ExecutorId | None
     ) -> list[Answer[StandingWorkflow]]:
         """See `perdure.ports.store.RunStore.start`."""
 
         def work(transaction: Transaction) -> list[StartAnswer]:
-            self._require_lease(transaction, executor_id)
+            if executor_id is not None:
+                self._require_lease(transaction, executor_id)
             batch = _Batch(self._access, transaction, executor_id)
             return transaction.answer_each(items, batch.together, batch.single)
 
@@ -38,7 +39,9 @@ class Starts(Concern):
 class _Batch:
     """The items of one call, inside its transaction."""
 
-    def __init__(self, access: Access, transaction: Transaction, executor_id: ExecutorId) -> None:
+    def __init__(
+        self, access: Access, transaction: Transaction, executor_id: ExecutorId | None
+    ) -> None:
         self._queries = access.queries
         self._application = access.application
         self._application_id = access.application_id
@@ -107,7 +110,7 @@ class _Batch:
             self._executor_id,
             new.application_version,
             self._application_id,
-            self._application,
+            new.application_name or self._application,
             new.authenticated_user,
             new.authenticated_roles,
             new.assumed_role,

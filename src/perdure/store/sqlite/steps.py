@@ -98,7 +98,7 @@ def insert_steps(
     transaction: Transaction,
     queries: Mapping[str, str],
     items: Sequence[Checkpoint],
-    application: str,
+    application: str | None,
 ) -> bool:
     """Write steps of owned runs together; False if any was not written, whatever the cause."""
     if not items:
@@ -111,7 +111,7 @@ def insert_steps(
 
 
 def insert_step(
-    transaction: Transaction, queries: Mapping[str, str], item: Checkpoint, application: str
+    transaction: Transaction, queries: Mapping[str, str], item: Checkpoint, application: str | None
 ) -> None:
     """Write a step that nothing is in the way of."""
     parameters = step_parameters(item, application, transaction.now_ms)
@@ -123,7 +123,7 @@ def step_place(item: Checkpoint) -> tuple[WorkflowId, StepId]:
     return item.workflow_id, item.step_id
 
 
-def step_parameters(item: Checkpoint, application: str, now_ms: int) -> tuple[Any, ...]:
+def step_parameters(item: Checkpoint, application: str | None, now_ms: int) -> tuple[Any, ...]:
     """The parameters of `record`: the item's fields in their order, then who and when."""
     return (*item, application, now_ms)
 

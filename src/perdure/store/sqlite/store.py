@@ -46,7 +46,7 @@ class SqliteStore(Lifecycle, Runs, Talk, Operations, Leases, Hints, Reads, Listi
         self,
         url: str,
         *,
-        application_name: str,
+        application_name: str | None,
         clock: Clock,
         application_id: str = "",
         settings: SqliteSettings | None = None,

@@ -17,7 +17,7 @@ class Usages:
     """Reads how much of a queue's limits is used, by rows of an application or of none."""
 
     def __init__(
-        self, read: Read, queries: Mapping[str, str], application: str, now_ms: int
+        self, read: Read, queries: Mapping[str, str], application: str | None, now_ms: int
     ) -> None:
         self._read = read
         self._queries = queries

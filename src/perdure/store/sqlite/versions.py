@@ -47,15 +47,15 @@ class Versions(Concern):
             return None if row is None else rows.version_row(row)
 
         row = await self._database.write(work)
-        if row is not None and row.application_name not in (None, owner):
+        if row is not None and owner and row.application_name not in (None, owner):
             raise VersionOwnedByAnother(version, row.application_name)
         return row
 
-    async def versions(self) -> list[VersionRow]:
+    async def versions(self, application: str | None = None) -> list[VersionRow]:
         """See `perdure.ports.store.VersionStore.versions`."""
 
         def work(connection: Connection) -> list[VersionRow]:
-            asked = {"application": self._application}
+            asked = {"application": application or self._application}
             found = connection.rows(self._queries["versions"], asked)
             return [rows.version_row(row) for row in found]
 

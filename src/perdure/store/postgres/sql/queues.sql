@@ -6,6 +6,10 @@
 (q.name NOT IN ({internal_queues})
     AND (q.application_name = ${arg} OR q.application_name IS NULL))
 
+-- fragment: visible
+-- The same; to whoever looks in no application's name, all.
+({registered:{arg}} OR (${arg}::text IS NULL AND q.name NOT IN ({internal_queues})))
+
 -- name: lock_queue
 -- The row of the queue $1 of any application, locked against claims and whoever else changes it.
 SELECT q.name FROM {schema}.queues q WHERE q.name = $1 FOR UPDATE;
@@ -23,7 +27,7 @@ WHERE q.name = $1;
 SELECT {queue_columns:q}, {setting_columns:s}
 FROM {schema}.queues q
 LEFT JOIN {own}.queue_settings s ON s.queue_name = q.name
-WHERE {registered:1}
+WHERE {visible:1}
 ORDER BY q.name;
 
 -- name: is_latest_version
@@ -83,15 +87,15 @@ UPDATE {schema}.queues SET updated_at = GREATEST({now_ms:2}, updated_at + 1) WHE
 
 -- name: delete_queue
 -- Deletes the row of a queue of the application or of none.
-DELETE FROM {schema}.queues q WHERE q.name = $1 AND {registered:2} RETURNING q.name;
+DELETE FROM {schema}.queues q WHERE q.name = $1 AND {visible:2} RETURNING q.name;
 
 -- name: delete_queue_settings
 -- Deletes what our own table has of a queue.
 DELETE FROM {own}.queue_settings WHERE queue_name = $1;
 
 -- name: queue_depths
--- What is in each of the queues $1, in their order, of application $2 or of none. Completed are
--- those that ended since $3 milliseconds; $4 is the clock's offset.
+-- What is in each of the queues $1, in their order, of application $2 or of none, of all if that is
+-- NULL. Completed are those that ended since $3 milliseconds; $4 is the clock's offset.
 WITH clock AS MATERIALIZED (SELECT {now_ms:4} AS ms),
 counted AS (
     SELECT
@@ -102,13 +106,15 @@ counted AS (
     FROM {schema}.workflow_status w
     WHERE w.queue_name = ANY($1::text[])
         AND w.status IN ('ENQUEUED', 'PENDING')
-        AND {application_scope:2}
+        AND ({application_scope:2} OR $2::text IS NULL)
     GROUP BY w.queue_name
 ),
 later AS (
     SELECT w.queue_name, count(*) AS delayed
     FROM {schema}.workflow_status w
-    WHERE w.queue_name = ANY($1::text[]) AND w.status = 'DELAYED' AND {application_scope:2}
+    WHERE w.queue_name = ANY($1::text[])
+        AND w.status = 'DELAYED'
+        AND ({application_scope:2} OR $2::text IS NULL)
     GROUP BY w.queue_name
 ),
 ended AS (
@@ -117,7 +123,7 @@ ended AS (
     WHERE w.queue_name = ANY($1::text[])
         AND w.completed_at > (SELECT ms FROM clock) - $3::bigint
         AND w.status NOT IN ('ENQUEUED', 'PENDING', 'DELAYED')
-        AND {application_scope:2}
+        AND ({application_scope:2} OR $2::text IS NULL)
     GROUP BY w.queue_name
 )
 SELECT

@@ -25,8 +25,8 @@ waiting AS MATERIALIZED (
 )
 
 -- fragment: new_workflows
--- The workflows to insert, from $8 to $28. $3 and $4 are the boot and executor id, $5 the clock's
--- offset.
+-- The workflows to insert, from $8 to $29. $3 and $4 are the boot and executor id, NULL for whoever
+-- has none, $5 the clock's offset.
 {held_lease:3},
 clock AS MATERIALIZED (SELECT {now_ms:5} AS ms),
 -- Not asked for by those that start at once.
@@ -36,16 +36,22 @@ new AS MATERIALIZED (
     FROM ROWS FROM (
         {texts:8}, {texts:9}, {texts:10}, {texts:11}, {texts:12}, {texts:13}, {texts:14},
         {texts:15}, {texts:16}, {texts:17}, {numbers:18}, {texts:19}, {texts:20}, {numbers:21},
-        {numbers:22}, {numbers:23}, {texts:24}, {texts:25}, {texts:26}, {texts:27}, {texts:28}
+        {numbers:22}, {numbers:23}, {texts:24}, {texts:25}, {texts:26}, {texts:27}, {texts:28},
+        {texts:29}
     ) WITH ORDINALITY AS new (
         id, name, class_name, config_name, state, inputs, serialization,
         version, creator, queue_name, priority, deduplication_id, partition_key, delay_ms,
-        timeout_ms, deadline_ms, parent_id, attributes, user_name, roles, assumed_role, place
+        timeout_ms, deadline_ms, parent_id, attributes, user_name, roles, assumed_role, application,
+        place
     )
 )
 
+-- fragment: may_start
+-- Whether the lease stands that a start needs.
+($3::text IS NULL OR EXISTS (SELECT FROM lease))
+
 -- fragment: insert_workflows
--- Inserts what is admitted. $6 is the application, $7 the application id. Ids and deduplication
+-- Inserts what is admitted. $6 is the application of those that name none, $7 the application id. Ids and deduplication
 -- ids are inserted in one order everywhere, so that two statements with the same never wait for
 -- each other in a circle.
 INSERT INTO {schema}.workflow_status (
@@ -59,7 +65,7 @@ INSERT INTO {schema}.workflow_status (
 )
 SELECT
     id, state, name, class_name, config_name, $4,
-    version, $6::text, $7::text,
+    version, COALESCE(application, $6::text), $7::text,
     CASE state WHEN 'PENDING' THEN 1 ELSE 0 END, serialization, creator,
     CASE state WHEN 'PENDING' THEN creator END,
     queue_name, priority, deduplication_id, partition_key,
@@ -98,7 +104,7 @@ inserted AS MATERIALIZED (
 -- `held` says whether the lease stands; `places` is NULL if all were inserted, else says which, as
 -- texts: asyncpg knows an array of texts without asking the server what that is.
 SELECT
-    EXISTS (SELECT FROM lease) AS held,
+    {may_start} AS held,
     CASE WHEN (SELECT count(*) FROM inserted) < (SELECT count(*) FROM new)
         THEN ARRAY(SELECT place::text FROM inserted) END AS places
 
@@ -106,7 +112,7 @@ SELECT
 -- Inserts new workflows with their inputs. An id that is taken fails the statement, which costs a
 -- fourth less than looking for one before each row.
 WITH {new_workflows},
-admitted AS MATERIALIZED (SELECT * FROM new WHERE EXISTS (SELECT FROM lease)),
+admitted AS MATERIALIZED (SELECT * FROM new WHERE {may_start}),
 workflows AS ({insert_workflows} RETURNING 1),
 -- Not before the last workflow: two statements with the same ids meet there, in one order, before
 -- either has inserted anything that the other could wait for.
@@ -119,21 +125,21 @@ inputs AS ({insert_inputs})
 -- name: start_around
 -- The same around workflows whose id or deduplication id is taken.
 WITH {new_workflows},
-admitted AS MATERIALIZED (SELECT * FROM new WHERE EXISTS (SELECT FROM lease)),
+admitted AS MATERIALIZED (SELECT * FROM new WHERE {may_start}),
 {inserted_around},
 inputs AS ({insert_inputs_over})
 {started};
 
 -- name: start_children
--- The same, some of them children, each together with its parent's step: from $29 to $39, where
+-- The same, some of them children, each together with its parent's step: from $30 to $40, where
 -- `place` is the position of the child. The parent's run must be fenced and the step id free. One
 -- that is taken meanwhile fails the statement, so that a child never stands without the step.
 WITH {new_workflows},
 callers AS MATERIALIZED (
     SELECT *
     FROM ROWS FROM (
-        {texts:29}, {texts:30}, {numbers:31}, {texts:32}, {texts:33}, {texts:34}, {texts:35},
-        {numbers:36}, {numbers:37}, {texts:38}, {numbers:39}
+        {texts:30}, {texts:31}, {numbers:32}, {texts:33}, {texts:34}, {texts:35}, {texts:36},
+        {numbers:37}, {numbers:38}, {texts:39}, {numbers:40}
     ) AS callers (
         id, owner, step_id, name, output, error, child_id, started_at, completed_at,
         serialization, place
@@ -145,7 +151,7 @@ admitted AS MATERIALIZED (
     FROM new
     LEFT JOIN callers ON callers.place = new.place
     LEFT JOIN fenced ON fenced.id = callers.id AND fenced.owner = callers.owner
-    WHERE EXISTS (SELECT FROM lease)
+    WHERE {may_start}
         AND (callers.place IS NULL OR (fenced.id IS NOT NULL AND (
             SELECT 1 FROM {schema}.operation_outputs taken
             WHERE taken.workflow_uuid = callers.id AND taken.function_id = callers.step_id

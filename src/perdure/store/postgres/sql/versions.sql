@@ -26,17 +26,21 @@ SET application_name = COALESCE(v.application_name, EXCLUDED.application_name)
 RETURNING {version_columns:v};
 
 -- name: promote_version
--- Makes the version $1 the latest of application $2, if it is its or nobody's. $3 is the clock's
--- offset.
+-- Makes the version $1 the latest of application $2, if it is its or nobody's; the latest of its own
+-- where that is NULL. $3 is the clock's offset.
 UPDATE {schema}.application_versions v
 SET application_name = COALESCE(v.application_name, $2::text),
     version_timestamp = GREATEST({now_ms:3}, (
         SELECT max(other.version_timestamp) + 1
         FROM {schema}.application_versions other
         WHERE other.version_name <> $1
-            AND (other.application_name = $2 OR other.application_name IS NULL)
+            AND (
+                other.application_name = COALESCE($2, v.application_name)
+                OR other.application_name IS NULL
+            )
     ))
-WHERE v.version_name = $1 AND (v.application_name = $2 OR v.application_name IS NULL)
+WHERE v.version_name = $1
+    AND (v.application_name = $2 OR v.application_name IS NULL OR $2::text IS NULL)
 RETURNING {version_columns:v};
 
 -- name: version
@@ -44,8 +48,8 @@ RETURNING {version_columns:v};
 SELECT {version_columns:v} FROM {schema}.application_versions v WHERE v.version_name = $1;
 
 -- name: versions
--- The registered versions of an application or of none, the latest first.
+-- The registered versions of an application or of none, of all where that is NULL; the latest first.
 SELECT {version_columns:v}
 FROM {schema}.application_versions v
-WHERE v.application_name = $1 OR v.application_name IS NULL
+WHERE v.application_name = $1 OR v.application_name IS NULL OR $1::text IS NULL
 ORDER BY {latest_first};

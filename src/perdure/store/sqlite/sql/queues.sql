@@ -8,9 +8,9 @@ FROM queues q
 LEFT JOIN perdure_queue_settings s ON s.queue_name = q.name
 
 -- name: queues
--- Every queue of this application or of none, by name.
+-- Every queue of the application or of none, of whoever asks in no name every one; by name.
 {queue_rows}
-WHERE q.application_name = :application OR q.application_name IS NULL
+WHERE q.application_name = :application OR q.application_name IS NULL OR :application IS NULL
 ORDER BY q.name;
 
 -- name: queue
@@ -74,11 +74,14 @@ SELECT
     min(w.created_at) FILTER (WHERE w.status = 'ENQUEUED') AS oldest_at,
     (
         SELECT count(*) FROM workflow_status w
-        WHERE w.status = 'DELAYED' AND w.queue_name = :name AND {application_scope}
+        WHERE w.status = 'DELAYED' AND w.queue_name = :name
+            AND ({application_scope} OR :application IS NULL)
     ) AS delayed,
     (
         SELECT count(*) FROM workflow_status w
-        WHERE w.completed_at > :since AND w.queue_name = :name AND {application_scope}
+        WHERE w.completed_at > :since AND w.queue_name = :name
+            AND ({application_scope} OR :application IS NULL)
     ) AS completed
 FROM workflow_status w
-WHERE w.queue_name = :name AND w.status IN ('ENQUEUED', 'PENDING') AND {application_scope};
+WHERE w.queue_name = :name AND w.status IN ('ENQUEUED', 'PENDING')
+    AND ({application_scope} OR :application IS NULL);

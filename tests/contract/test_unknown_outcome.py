@@ -12,6 +12,7 @@ import pytest
 
 from perdure.errors import DatabaseUnavailable
 from perdure.model.answer import AnswerKind
+from perdure.model.management import Resume
 from perdure.model.queue import Rate
 from perdure.model.workflow import Fence
 from tests.support import rows
@@ -181,6 +182,27 @@ async def test_a_cancel(site: Site, me: Process, proxy: FaultProxy, committed: b
     await cut(proxy, committed, lambda: me.cancel([run.workflow_id]))
     assert await me.cancel([run.workflow_id]) == [run.workflow_id]
     assert (await site.status(run.workflow_id))["status"] == "CANCELLED"
+
+
+@CUT
+async def test_a_command_of_a_step(
+    site: Site, me: Process, proxy: FaultProxy, committed: bool
+) -> None:
+    """“*mine*: the step id holds a row of that name, a repeated try's …, and nothing is done
+    again”; a try that was not committed is made as if it were the first."""
+    run, other = await me.running(), await me.running()
+    await me.cancel([rows.wid()])
+    command = partial(me.store.manage, Resume((other.workflow_id,), rows.QUEUE), rows.caller(run))
+    fault = proxy.cut_answer("COMMIT") if committed else proxy.cut_request("COMMIT")
+    with pytest.raises(DatabaseUnavailable):
+        await command()
+    assert fault.fired.is_set()
+    state = (await site.status(other.workflow_id))["status"]
+    assert state == ("ENQUEUED" if committed else "PENDING")
+    assert len(await site.steps(run.workflow_id)) == int(committed)
+    assert (await command()).kind is (MINE if committed else WRITTEN)
+    assert len(await site.steps(run.workflow_id)) == 1
+    assert (await site.status(other.workflow_id))["status"] == "ENQUEUED"
 
 
 @CUT

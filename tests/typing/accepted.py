@@ -16,6 +16,7 @@ from perdure import (
     Engine,
     Explanation,
     IdPolicy,
+    LastStep,
     Message,
     OnConflict,
     Queue,
@@ -44,6 +45,7 @@ from perdure import (
     workflow,
     write_stream,
 )
+from perdure.api.pages import Page
 from perdure.model.ids import WorkflowId
 
 
@@ -114,7 +116,20 @@ async def main() -> None:
         assert_type(known, WorkflowHandle[int])
         unknown: WorkflowHandle[Any] = engine.handle("crawl-2")
         assert_type(await unknown, Any)
-        assert_type(await engine.workflows.steps("crawl-1"), list[StepRow])
+        assert_type(await engine.workflows.steps("crawl-1"), Page[StepRow, int])
+
+        on = engine.workflows
+        assert_type(await on.cancel(["crawl-1", "crawl-2"], children=True), list[WorkflowId])
+        assert_type(await on.resume("crawl-1", queue=media), list[WorkflowHandle[Any]])
+        fork = await on.fork("crawl-1", LastStep.FAILED, version="2", children={"a": "b"})
+        assert_type(fork, WorkflowHandle[Any])
+        forks = await on.fork_many(row.workflow_id for row in await on.list(states="ERROR"))
+        assert_type(forks, list[WorkflowHandle[Any]])
+        assert_type(await on.rewind("crawl-1", "index", queue="media"), WorkflowHandle[Any])
+        assert_type(await on.set_delay("crawl-1", timedelta(hours=1)), list[WorkflowId])
+        assert_type(await on.delete("crawl-1"), list[WorkflowId])
+        await on.set_attributes("crawl-1", {"customer": None}, merge=True)
+        await handle.cancel(children=True)
 
 
 media = Queue(

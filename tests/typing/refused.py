@@ -101,3 +101,12 @@ async def generating(url: str) -> AsyncIterator[int]:
 @step(max_attempt=5)  # pyright: ignore[reportCallIssue, reportUntypedFunctionDecorator]
 async def misspelt(url: str) -> int:
     return len(url)
+
+
+async def commands(engine: Engine) -> None:
+    on = engine.workflows
+    await on.cancel(7)  # pyright: ignore[reportArgumentType]
+    await on.fork("w", 1.5)  # pyright: ignore[reportArgumentType]
+    await on.fork("w", priority=1)  # pyright: ignore[reportCallIssue]
+    await on.rewind("w", timeout=1)  # pyright: ignore[reportCallIssue]
+    await on.set_attributes("w", ["a"])  # pyright: ignore[reportArgumentType]

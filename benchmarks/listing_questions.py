@@ -87,7 +87,7 @@ def instant(part: float, n: int) -> datetime:
 def questions(n: int) -> list[Asked]:
     """What is asked of a database of that many workflows."""
     newest = {"newest_first": True}
-    hour = timedelta(hours=1)
+    minutes = timedelta(minutes=10)
     middle = instant(0.5, n)
     after = f"{BEGIN_MS + n * APART_MS // 2}.wf-{n // 2}"
     key, created, none = ("key", "key"), ("creation", "creation"), ("—", "—")
@@ -96,10 +96,11 @@ def questions(n: int) -> list[Asked]:
     return [
         Asked("nothing, the newest", created, newest),
         Asked("nothing, from the middle on (`after`)", created, {"after": after}),
-        Asked("`created_from`, an hour", created, _hour("created", middle, hour)),
-        Asked("`started_from`, an hour", begun, _hour("started", middle, hour)),
-        Asked("`completed_from`, an hour", done, _hour("completed", middle, hour)),
-        Asked("`completed_from`, the last 2 %", done, {"completed_from": instant(0.98, n)}),
+        Asked("`created_from`, ten minutes", created, _within("created", middle, minutes)),
+        Asked("`started_from`, ten minutes", begun, _within("started", middle, minutes)),
+        Asked("`completed_from`, ten minutes", done, _within("completed", middle, minutes)),
+        Asked("`completed_from`, the last 1 %", done, {"completed_from": instant(0.99, n)}),
+        Asked("`completed_from`, a fifth of all", done, {"completed_from": instant(0.8, n)}),
         Asked("`ids`, 100", key, {"ids": [f"wf-{i * (n // 101) + 1}" for i in range(100)]}),
         Asked("`id_prefixes`", ("—", "key"), {"id_prefixes": f"wf-{n // 2}"}),
         Asked("`parents`", ("parent", "parent"), {"parents": f"wf-{n // 2000 * 1000 + 1}"}),
@@ -126,15 +127,19 @@ def questions(n: int) -> list[Asked]:
             "`attributes`, one in 5,000", ("attributes", "—"), {"attributes": {"customer": "c-42"}}
         ),
         Asked("`names`, frequent", created, {"names": "job-7", **newest}),
-        Asked("`names` in an hour", created, {"names": "job-7", **_hour("created", middle, hour)}),
+        Asked(
+            "`names` in ten minutes",
+            created,
+            {"names": "job-7", **_within("created", middle, minutes)},
+        ),
         Asked("`names`, one row of all", none, {"names": "rare"}),
         Asked("`executors`, ended long ago", none, {"executors": "worker-3", "versions": "v1"}),
         Asked("`users`", none, {"users": "user-77"}),
     ]
 
 
-def _hour(what: str, begin: datetime, hour: timedelta) -> dict[str, Any]:
-    return {f"{what}_from": begin, f"{what}_to": begin + hour}
+def _within(what: str, begin: datetime, span: timedelta) -> dict[str, Any]:
+    return {f"{what}_from": begin, f"{what}_to": begin + span}
 
 
 async def fill_postgres(url: str, n: int) -> None:
@@ -200,7 +205,7 @@ async def answer(url: str, n: int, store: str) -> list[str]:
             )
         root = f"wf-{n // 2000 * 1000 + 1}"
         await note("`tree` of 100", "parent", lambda: workflows.tree(root))
-        await note("`count` of all", "—", lambda: workflows.count())
+        await note("`count` of all", "—", workflows.count)
         await note("`count` by state", "—", lambda: workflows.count(by="state"))
         await note("`count(states=ERROR)`", "failures", lambda: workflows.count(states="ERROR"))
     return lines

@@ -41,7 +41,7 @@ async def test_children_are_named_after_parent_and_step_and_linked_both_ways(lab
     assert (result["output"], result["serialization"]) == ('"ONE"', "portable_json")
     row = await lab.status("p-1")
     assert (row["name"], row["parent_workflow_id"], row["status"]) == ("child", "p", "SUCCESS")
-    found = await engine.workflows.list(parent="p")
+    found = await engine.workflows.list(parents="p")
     assert [each.workflow_id for each in found] == ["p-1", "p-3"]
     assert (await lab.status("p"))["parent_workflow_id"] is None
 

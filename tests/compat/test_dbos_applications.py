@@ -215,3 +215,39 @@ async def test_neither_takes_up_what_the_other_s_dead_process_left(
         row = await lab.until("w")
     assert (row["status"], row["executor_id"]) == ("SUCCESS", "worker-1")
     assert await lab.state("n") == "ENQUEUED"
+
+
+async def test_what_a_dbos_application_wrote_is_listed_and_its_pickles_said_to_be(
+    shared_lab: Lab, dbos: Dbos, dbos_python: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A row without a name, and payloads that are not read here, spoil no page."""
+    lab = shared_lab
+    engine = await lab.start(naps, version="ours")
+    with application(dbos_python, lab.url, "w", portable=False) as beside:
+        await beside.reaches("result w")
+    await lab.backdoor.run(
+        "INSERT INTO workflow_status (workflow_uuid, status) VALUES ('bare', 'SUCCESS')"
+    )
+    workflows = engine.workflows
+    rows = {row.workflow_id: row async for row in workflows.iterate(with_outputs=True)}
+    children = await workflows.children("w")
+    assert set(rows) == {"w", "bare", *(row.workflow_id for row in children)}
+    assert (rows["bare"].key.name, rows["w"].key.name) == ("", "journey")
+    assert [row.key.name for row in children] == ["leg"]
+    tree = await workflows.tree("w")
+    assert [(branch.depth, branch.workflow.key.name) for branch in tree] == [
+        (0, "journey"),
+        (1, "leg"),
+    ]
+    assert await workflows.count(executors="local", versions="shared") == 2
+    row = await workflows.get("w", with_payloads=True)
+    assert row.serialization == "py_pickle"
+    payloads = workflows.payloads(row)
+    assert (payloads.output, payloads.args) == (row.output, row.inputs)
+    assert "unpickle=True" in caplog.text
+    steps = await workflows.steps("w")
+    assert [step.name for step in steps][:2] == ["first", "fails"]
+    await engine.stop()
+    trusting = await lab.start(naps, version="ours", unpickle=True)
+    payloads = trusting.workflows.payloads(row)
+    assert (payloads.output, payloads.args, payloads.kwargs) == (JOURNEY, ("w",), {})

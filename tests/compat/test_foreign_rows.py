@@ -115,7 +115,7 @@ async def test_one_row_that_cannot_be_read_spoils_no_listing(shared_lab: Lab) ->
     await row(lab, "bad", output="{", inputs="not JSON", attributes='"a text"', **PORTABLE)
     await row(lab, "bare", status="PENDING")
     await row(lab, "superjson", output='{"json":1}', serialization="js_superjson", name="")
-    listed = await engine.workflows.list(with_payloads=True)
+    listed = await engine.workflows.list(with_inputs=True, with_outputs=True)
     assert {each.workflow_id for each in listed} == {"good", "bad", "bare", "superjson"}
     by_id = {each.workflow_id: each for each in listed}
     assert (by_id["bad"].output, by_id["bad"].inputs) == ("{", "not JSON")

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from perdure.model.listing import CountKey, CountRequest, Window, WorkflowCount
+import pytest
+
+from perdure.errors import ListingTooSlow
+from perdure.model.listing import CountKey, CountRequest, ListingRequest, Window, WorkflowCount
 from perdure.model.status import WorkflowState
+from tests.support.database import build_store
 from tests.support.store import Process, Site
 
 
@@ -101,3 +105,24 @@ async def test_the_limit(site: Site, me: Process) -> None:
         await site.foreign(name=f"f{number // 2}" if number < 4 else f"g{number}")
     found = await counted(me, CountKey.NAME, limit=3)
     assert [(each.name, each.number) for each in found] == [("f0", 2), ("f1", 2), ("g4", 1)]
+
+
+async def test_what_takes_too_long(site: Site, me: Process) -> None:
+    """“What runs out of the time of a statement raises `ListingTooSlow`”."""
+    if site.kind == "memory":
+        pytest.skip("a database in memory has only the store that made it")
+    await site.backdoor.run(
+        "INSERT INTO workflow_status (workflow_uuid, status, name, created_at)"
+        " WITH RECURSIVE numbers (n) AS"
+        " (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 30000)"
+        " SELECT 'w' || n, 'SUCCESS', 'job ' || n, n FROM numbers"
+    )
+    hasty = build_store(site.database.url, "app", site.clock, deadline_s=0.001)
+    await hasty.open()
+    try:
+        with pytest.raises(ListingTooSlow, match=r"within 0\.001 s"):
+            await hasty.count_workflows(CountRequest(by=(CountKey.NAME,)))
+        with pytest.raises(ListingTooSlow):
+            await hasty.list_workflows(ListingRequest(names=("no such",)))
+    finally:
+        await hasty.close()

@@ -51,7 +51,7 @@ async def look(url: str) -> Recorded:
     async with Client(url, name=APPLICATION) as client:
         (run,) = await client.workflows.list(names=["demo.archive_folder"])
         rows = await client.workflows.list(
-            names=["demo.archive_file"], limit=10 * FILES, with_payloads=True
+            names=["demo.archive_file"], limit=10 * FILES, with_inputs=True, with_outputs=True
         )
         children = {file_of(row): row for row in rows}
         assert len(children) == len(rows), "no file has two workflows"

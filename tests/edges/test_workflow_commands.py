@@ -1,10 +1,11 @@
-"""`perdure workflow list | get | steps`."""
+"""`perdure workflow list | get | steps | tree`."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
+import re
 import sqlite3
 from datetime import datetime
 from pathlib import Path
@@ -12,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from perdure import Engine, run_step, sleep, step, workflow
+from perdure.cli import tables
+from perdure.model.listing import Branch
+from perdure.store.rows import WORKFLOW_COLUMNS, workflow_row
 from tests.edges.program import Ran, perdure
 
 
@@ -86,7 +90,20 @@ def test_workflows_are_listed_the_newest_first(url: str) -> None:
         (("--state", "ERROR", "--state", "SUCCESS", "--limit", "2"), ["bad", "fam-3"]),
         (("--name", "family", "--name", "doomed"), ["bad", "fam"]),
         (("--queue", "none"), []),
+        (("--queued",), []),
+        (("--parent", "fam"), ["fam-3", "fam-1"]),
+        (("--id-prefix", "fam-", "--id-prefix", "a"), ["fam-3", "fam-1", "ada"]),
+        (("--attribute", "plan=gold"), ["ada"]),
+        (("--attribute", 'plan="gold"', "--attribute", "seats=3"), []),
+        (("--version", "app@default", "--state", "ERROR"), ["bad"]),
+        (("--executor", "local", "--limit", "1"), ["bad"]),
+        (("--executor", "elsewhere"), []),
+        (("--since", "1h", "--until", "2100-01-01", "--name", "doomed"), ["bad"]),
+        (("--since", "2100-01-01T00:00+01:00"), []),
+        (("--until", "1d"), []),
+        (("--completed-since", "1h", "--completed-until", "0s", "--limit", "1"), ["bad"]),
         (("--app", "another"), []),
+        (("--app", "another", "--any-app", "--limit", "1"), ["bad"]),
     ],
 )
 def test_filters(url: str, filters: tuple[str, ...], expected: list[str]) -> None:
@@ -95,7 +112,12 @@ def test_filters(url: str, filters: tuple[str, ...], expected: list[str]) -> Non
 
 def test_what_is_beyond_the_limit_is_mentioned(url: str) -> None:
     ran = perdure("workflow", "list", "--database", url, "--limit", "4")
-    assert ran.err == "There are more than these 4: choose with --limit.\n"
+    said = re.fullmatch(
+        r"There are more than these 4: choose with --limit, or go on with --after (\d+\.fam)\n",
+        ran.err,
+    )
+    assert said is not None
+    assert listed(url, "--after", said.group(1)) == ["ada"]
     assert perdure("workflow", "list", "--database", url, "--limit", "5").err == ""
 
 
@@ -173,7 +195,61 @@ def test_steps_with_their_outcomes(url: str) -> None:
     assert "ValueError: no\\x1b[31m" in bad.out
 
 
-@pytest.mark.parametrize("command", ["get", "steps"])
+def test_steps_page_by_page(url: str) -> None:
+    ran = perdure("workflow", "steps", "fam", "-d", url, "--limit", "2", "--after", "3", "--json")
+    assert [each["step_id"] for each in ran.json] == [4, 5]
+    assert ran.err == "There are more: go on with --after 5\n"
+    ran = perdure("workflow", "steps", "fam", "-d", url, "--after", "5", "--json")
+    assert ([each["step_id"] for each in ran.json], ran.err) == ([6], "")
+
+
+def test_a_tree(url: str) -> None:
+    ran = perdure("workflow", "tree", "fam", "--database", url, "--json")
+    assert [(each["depth"], each["workflow_id"]) for each in ran.json] == [
+        (0, "fam"),
+        (1, "fam-1"),
+        (1, "fam-3"),
+    ]
+    lines = perdure("workflow", "tree", "fam", "--database", url).out.splitlines()
+    assert lines[0].split()[:3] == ["id", "state", "name"]
+    assert [line.split("  ")[0] for line in lines[1:4]] == ["fam", "├─ fam-1", "└─ fam-3"]
+    assert lines[4] == "3 workflows"
+    ran = perdure("workflow", "tree", "fam", "--database", url, "--limit", "1")
+    assert ran.code == 2
+    assert "more than 1 descendants" in ran.err
+
+
+def test_the_lines_of_a_tree() -> None:
+    depths = [0, 1, 2, 3, 2, 1, 2]
+    row = workflow_row({**dict.fromkeys(WORKFLOW_COLUMNS), "workflow_uuid": "w", "status": "ERROR"})
+    assert tables._lines([Branch(depth, row) for depth in depths]) == [  # noqa: SLF001
+        "",
+        "├─ ",
+        "│  ├─ ",
+        "│  │  └─ ",
+        "│  └─ ",
+        "└─ ",
+        "   └─ ",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (("--since", "soon"), "neither an instant"),
+        (("--attribute", "plan"), "KEY=VALUE"),
+        (("--after", "nowhere"), "after='nowhere'"),
+        (("--limit", "100000"), "10000"),
+        (("--state", "BROKEN"), "BROKEN"),
+    ],
+)
+def test_what_is_wrong_is_named(url: str, wrong: tuple[str, ...], named: str) -> None:
+    ran = perdure("workflow", "list", "--database", url, *wrong)
+    assert ran.code == 2
+    assert named in ran.err
+
+
+@pytest.mark.parametrize("command", ["get", "steps", "tree"])
 def test_an_unknown_id_is_an_error(url: str, command: str) -> None:
     ran: Ran = perdure("workflow", command, "nobody", "--database", url)
     assert (ran.code, ran.out) == (1, "")

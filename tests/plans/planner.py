@@ -167,10 +167,12 @@ class Planner:
 
     async def made(self, query: str, arguments: Sequence[object]) -> Plan:
         """The plan for these parameters, as it is made each time."""
+        return await self.composed(QUERIES[query], arguments)
+
+    async def composed(self, text: str, arguments: Sequence[object]) -> Plan:
+        """The same of a statement that is no named query."""
         await self._connection.execute("SET plan_cache_mode TO force_custom_plan")
-        shown = await self._connection.fetchval(
-            f"EXPLAIN (FORMAT JSON) {QUERIES[query]}", *arguments
-        )
+        shown = await self._connection.fetchval(f"EXPLAIN (FORMAT JSON) {text}", *arguments)
         return Plan(json.loads(shown)[0]["Plan"])
 
     async def executed(self, query: str, kind: str, arguments: Sequence[object]) -> Plan:

@@ -37,6 +37,7 @@ BY_MESSAGE_ID = "USING INDEX sqlite_autoindex_notifications_1 (message_uuid=?)"
 BY_TOPIC = "USING INDEX idx_workflow_topic (destination_uuid=? AND topic=?)"
 BY_DESTINATION = "USING INDEX idx_workflow_topic (destination_uuid=?)"
 BY_ORIGIN = "idx_workflow_status_forked_from (forked_from=?)"
+BY_PARENT = "USING INDEX idx_workflow_status_parent_workflow_id (parent_workflow_id=?)"
 BY_EVENT = "USING INDEX sqlite_autoindex_workflow_events_1 (workflow_uuid=? AND key=?)"
 BY_STREAM = "USING INDEX sqlite_autoindex_streams_1 (workflow_uuid=? AND key=?)"
 BY_APPEND = "USING PRIMARY KEY (workflow_id=? AND append_id=?)"
@@ -102,6 +103,9 @@ def test_every_statement_is_one_that_sqlite_understands(
             "prune_rate_log",
             "SEARCH perdure_rate_log USING PRIMARY KEY (queue_name=? AND started_at=?)",
         ),
+        ("descendants", f"SEARCH w {BY_PARENT}"),
+        ("ancestors", f"SEARCH w {BY_ID}"),
+        ("steps_page", f"SEARCH s {AFTER_A_STEP}"),
         ("running_by_executor", f"SEARCH w {IN_FLIGHT}"),
         ("claim_run", f"SEARCH workflow_status {BY_ID}"),
         ("record", f"SEARCH workflow_status {BY_ID}"),

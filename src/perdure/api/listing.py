@@ -59,6 +59,9 @@ _AT_ONCE = 1000
 _AT_ONCE_WITH_PAYLOADS = 100
 _MOST_GENERATIONS = 10_000
 
+_LARGEST = 2**31 - 2
+"""Of the ids of steps, and of places in a stream."""
+
 _WORKFLOWS: Shape[Page[WorkflowRow, str]] = page_shape(WorkflowRow, str)
 _STEPS: Shape[Page[StepRow, int]] = page_shape(StepRow, int)
 _VALUES: Shape[Page[StreamRow, int]] = page_shape(StreamRow, int)
@@ -224,24 +227,24 @@ class Listing:
         self,
         workflow_id: str,
         *,
-        after: int = 0,
+        after: int | None = None,
         limit: int | None = None,
         with_outputs: bool = True,
     ) -> Awaitable[Page[StepRow, int]]:
         """The recorded steps of a workflow, by step id; raises `WorkflowNotFound`.
 
-        All of them, or the `limit` next ones behind the id `after`; the page's `next` continues it.
+        All of them, or at most `limit`, from behind the id `after` on; the page's `next` continues
+        it. Other SDKs count from 0.
         """
         found = checked_id(workflow_id)
         most = None if limit is None else checked_limit(limit)
-        if not isinstance(after, int) or isinstance(after, bool) or not 0 <= after < 2**31:
-            raise InvalidArgument(f"after={after!r}: it must be a step id, or 0")
+        first = -1 if after is None else _position("after", after)
 
         async def ask() -> Page[StepRow, int]:
             steps: builtins.list[StepRow] = []
             while most is None or len(steps) <= most:
                 limit = _AT_ONCE if most is None else min(_AT_ONCE, most + 1 - len(steps))
-                behind = steps[-1].step_id if steps else StepId(after)
+                behind = steps[-1].step_id if steps else StepId(first)
                 wanted = StepsRequest(found, behind, limit, with_outputs)
                 read = await self._asked(partial(self._store.list_steps, wanted), "reading steps")
                 steps += read
@@ -287,11 +290,10 @@ class Listing:
         """
         at = Key(checked_id(workflow_id), checked_key(key))
         most = checked_limit(limit)
-        if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset < 2**31:
-            raise InvalidArgument(f"offset={offset!r}: it must be a whole number from 0 on")
+        begin = _position("offset", offset)
 
         async def ask() -> Page[StreamRow, int]:
-            reading = Reading(at, offset, most + 1)
+            reading = Reading(at, begin, most + 1)
             (page,) = await self._asked(
                 partial(self._store.stream_pages, [reading]), "reading a stream"
             )
@@ -352,6 +354,12 @@ class Listing:
         if self._records:
             return QuestionCall(name, self._speaker, ask, shape)
         return ask()
+
+
+def _position(option: str, value: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _LARGEST:
+        raise InvalidArgument(f"{option}={value!r}: it must be a whole number from 0 on")
+    return value
 
 
 def _counted_by(by: CountKey | str | Collection[CountKey | str] | None) -> tuple[CountKey, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 from perdure.cli.payloads import payload
 from perdure.cli.wording import iso_time
 from perdure.logic.explaining import Explanation
+from perdure.model.listing import Branch, Cursor
 from perdure.model.queue import QueueDepth, QueueRow, Rate
 from perdure.model.version import VersionRow
 from perdure.model.workflow import StepRow, WorkflowRow
@@ -20,6 +21,11 @@ def print_workflows(rows: Sequence[WorkflowRow]) -> None:
 def print_workflow(row: WorkflowRow) -> None:
     """One workflow."""
     print_json(_workflow(row))
+
+
+def print_tree(branches: Sequence[Branch]) -> None:
+    """An array of workflows, each behind its parent, with its depth."""
+    print_json([{"depth": branch.depth, **_workflow(branch.workflow)} for branch in branches])
 
 
 def print_steps(steps: Sequence[StepRow]) -> None:
@@ -71,6 +77,7 @@ def print_json(document: Any) -> None:
 def _workflow(row: WorkflowRow) -> dict[str, Any]:
     return {
         "workflow_id": row.workflow_id,
+        "place": str(Cursor.behind(row)),
         "state": row.state.value,
         "name": row.key.name,
         "class_name": row.key.class_name or None,

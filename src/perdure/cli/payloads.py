@@ -11,14 +11,17 @@ _ARGUMENTS = frozenset({"positionalArgs", "namedArgs"})
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """A stored value; `is_raw` says that `value` is the stored text, in a format of its own."""
+    """A stored value; `is_raw` says that `value` is the stored text, in the format `label`."""
 
     value: Any
     is_raw: bool = False
+    label: str | None = None
 
     def as_text(self) -> str:
         """On one line, as JSON where it is decoded."""
-        return str(self.value) if self.is_raw else _json(self.value)
+        if self.is_raw:
+            return f"not read here ({self.label or 'no format named'}): {self.value}"
+        return _json(self.value)
 
     def as_arguments(self) -> str:
         """As a call would write them, if these are arguments: `"intro", limit=3`."""
@@ -45,11 +48,11 @@ def payload(text: str | None, serialization: str | None) -> Payload:
     if text is None:
         return Payload(None)
     if serialization not in (PORTABLE_JSON, None):
-        return Payload(text, is_raw=True)
+        return Payload(text, is_raw=True, label=serialization)
     try:
         return Payload(json.loads(text))
     except ValueError:
-        return Payload(text, is_raw=True)
+        return Payload(text, is_raw=True, label=serialization)
 
 
 def _json(value: Any) -> str:

@@ -11,6 +11,7 @@ from perdure.cli.limits import limits_in_words, settings_in_words
 from perdure.cli.payloads import payload
 from perdure.cli.wording import local_time, printable
 from perdure.logic.phrases import duration, plural
+from perdure.model.listing import Branch
 from perdure.model.queue import QueueDepth, QueueRow
 from perdure.model.status import WorkflowState
 from perdure.model.version import VersionRow
@@ -29,24 +30,32 @@ _UNBOUNDED = 1_000_000
 
 _LONGEST_CELL = 120
 
+_WORKFLOW_COLUMNS = ("id", "state", "name", "queue", "created", "took", "attempts")
+
 _WHOLE = frozenset({"id", "state", "step", "queue", "version"})
 """Columns that are folded last where a terminal is narrow."""
 
 
-def print_workflow_table(rows: Sequence[WorkflowRow], app: str) -> None:
-    """One line for each workflow."""
+def print_workflow_table(rows: Sequence[WorkflowRow], app: str | None) -> None:
+    """One line for each workflow; `app` is whose they are, None if anybody's."""
     if not rows:
-        print(f"no workflows of the application {printable(app)!r} match")
+        of = "" if app is None else f" of the application {printable(app)!r}"
+        print(f"no workflows{of} match")
         return
-    table = _table("id", "state", "name", "queue", "created", "took", "attempts")
+    table = _table(*_WORKFLOW_COLUMNS)
     for row in rows:
-        table.add_row(
-            *_texts(row.workflow_id),
-            _state(row.state),
-            *_texts(row.key, row.queue_name, local_time(row.created_at_ms)),
-            *_texts(_took(row.created_at_ms, row.completed_at_ms), row.attempts),
-        )
+        table.add_row(*_texts(row.workflow_id), *_cells(row))
     _print(table)
+
+
+def print_tree_table(branches: Sequence[Branch]) -> None:
+    """One line for each workflow, below its parent's."""
+    table = _table(*_WORKFLOW_COLUMNS)
+    for branch, lines in zip(branches, _lines(branches), strict=True):
+        row = branch.workflow
+        table.add_row(Text(lines + printable(row.workflow_id)), *_cells(row))
+    _print(table)
+    print(plural(len(branches), "workflow"))
 
 
 def print_workflow_details(row: WorkflowRow) -> None:
@@ -144,6 +153,28 @@ def _fill(table: Table, details: Iterable[tuple[str, object]]) -> None:
     for what, value in details:
         if value not in (None, ""):
             table.add_row(what, Text(printable(str(value))))
+
+
+def _cells(row: WorkflowRow) -> Iterable[Text]:
+    """What is said about a workflow beside its id."""
+    return [
+        _state(row.state),
+        *_texts(row.key, row.queue_name, local_time(row.created_at_ms)),
+        *_texts(_took(row.created_at_ms, row.completed_at_ms), row.attempts),
+    ]
+
+
+def _lines(branches: Sequence[Branch]) -> list[str]:
+    """What leads to each of them from its parent."""
+    found: list[str] = []
+    open_levels: set[int] = set()
+    for branch in reversed(branches):
+        depth = branch.depth
+        above = ("│  " if level in open_levels else "   " for level in range(1, depth))
+        corner = "├─ " if depth in open_levels else "└─ "
+        found.append("".join(above) + corner if depth else "")
+        open_levels = {level for level in open_levels if level < depth} | {depth}
+    return found[::-1]
 
 
 def _texts(*values: object) -> Iterable[Text]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
+from perdure.api.commands import NAMES
 from perdure.cli.program import program
 from perdure.logic.explaining import Cause
 from tests.edges.records import recorded
@@ -19,6 +20,7 @@ TUTORIAL = (PROJECT / "docs/tutorial/first-steps.md").read_text(encoding="utf-8"
 COMMAND_LINE = (PROJECT / "docs/howto/command-line.md").read_text(encoding="utf-8")
 QUEUES = (PROJECT / "docs/howto/queues.md").read_text(encoding="utf-8")
 WAITING = (PROJECT / "docs/howto/waiting-work.md").read_text(encoding="utf-8")
+MANAGEMENT = (PROJECT / "docs/howto/management.md").read_text(encoding="utf-8")
 MESSAGES = (PROJECT / "docs/howto/messages.md").read_text(encoding="utf-8")
 CONCURRENCY = (PROJECT / "docs/howto/concurrency.md").read_text(encoding="utf-8")
 REPLAY = (PROJECT / "docs/explanation/replay.md").read_text(encoding="utf-8")
@@ -71,12 +73,18 @@ def test_every_answer_of_explain_is_on_its_page(cause: Cause) -> None:
     assert f"| `{cause.value}` |" in WAITING
 
 
+@pytest.mark.parametrize("command", [each.__name__.lower() for each in NAMES])
+def test_every_command_is_on_its_page(command: str) -> None:
+    assert f"| `{command}` |" in MANAGEMENT.replace("_", "")
+
+
 @pytest.mark.parametrize(
     "block",
     [
         *BLOCKS[1:],
         *blocks(QUEUES)[1:],
         *blocks(MESSAGES)[1:],
+        *blocks(MANAGEMENT),
         *blocks(CONCURRENCY),
         *blocks(REPLAY),
     ],

@@ -11,6 +11,7 @@ from perdure.api.joining import join, select_workflow
 from perdure.api.logs import ContextFilter
 from perdure.api.management import workflows
 from perdure.api.messaging import Message, recv, send, send_bulk
+from perdure.api.patching import deprecate_patch, patch
 from perdure.api.placement import DedupPolicy
 from perdure.api.queue import Queue, RateLimit
 from perdure.api.step import run_step, step
@@ -101,11 +102,13 @@ __all__ = [
     "WorkflowState",
     "close_stream",
     "current",
+    "deprecate_patch",
     "gather",
     "get_event",
     "get_events",
     "join",
     "map",
+    "patch",
     "read_stream",
     "recv",
     "run_step",

@@ -25,6 +25,11 @@ class Numbering:
         """The id the next `take` returns."""
         return self._next
 
+    def is_ahead(self, step_id: StepId) -> bool:
+        """Whether the id is one that this series has yet to take."""
+        distance = step_id - self._next
+        return distance >= 0 and distance % self._stride == 0
+
     def take(self) -> StepId:
         """Take the next id; raises `InvalidArgument` when the column's range is used up."""
         taken = self._next

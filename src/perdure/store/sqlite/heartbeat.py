@@ -8,6 +8,7 @@ before its time runs out, and the count then differs from what a judge saw.
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from perdure.errors import DatabaseConflict, DatabaseUnavailable, LeaseLost
 from perdure.model.ids import BootId
@@ -41,7 +42,7 @@ class SqliteHeartbeatLink:
         self._session: Session | None = None
         self._lock: liveness.LivenessLock | None = None
         self._renewed_ms = 0
-        self._seen: tuple[int, dict[str, str], Surroundings] | None = None
+        self._seen: tuple[int, dict[str, Any], Surroundings] | None = None
         self._callback: Callable[[str], None] | None = None
         self._watch: CommitWatch | None = None
 
@@ -166,10 +167,10 @@ class SqliteHeartbeatLink:
             # Who cannot renew must not believe that it renewed without a gap and judge others.
             raise DatabaseUnavailable(f"the lease could not be renewed: {error}") from error
 
-    async def _look(self, session: Session, asked: dict[str, str | None]) -> Surroundings:
+    async def _look(self, session: Session, asked: dict[str, Any]) -> Surroundings:
         before = self._seen
 
-        def work(connection: Connection) -> tuple[int, dict[str, str], Surroundings]:
+        def work(connection: Connection) -> tuple[int, dict[str, Any], Surroundings]:
             version = session.version(connection)
             if before is not None and before[:2] == (version, asked):
                 return before

@@ -127,13 +127,7 @@ class Kernel:
         )
         self._ownership = OwnershipPoll(tasks, store, retry, self.runner, self.journal, self.time)
         self._dispatcher = self._build_dispatcher()
-        self._due = DueSweep(
-            tasks,
-            store,
-            retry,
-            self.time,
-            Followers(self._dispatcher, self._hints, self.waiter, ports.ids),
-        )
+        self._due = self._build_due()
         self._takeovers = Takeovers(
             tasks, store, retry, settings.rhythm, self._dispatcher, ports.ids
         )
@@ -168,6 +162,10 @@ class Kernel:
             return None
         purge = Purge(self.store, self.retry)
         return Purger(self.tasks, purge, retention.policy, retention.every_s, self.ids)
+
+    def _build_due(self) -> DueSweep:
+        followers = Followers(self._dispatcher, self._hints, self.waiter, self.ids)
+        return DueSweep(self.tasks, self.store, self.retry, self.time, followers)
 
     def _build_dispatcher(self) -> Dispatcher:
         settings = self.settings

@@ -10,6 +10,7 @@ import pytest
 from typer.main import get_command
 
 from perdure.api.commands import NAMES
+from perdure.api.filters import FilterOptions
 from perdure.cli.program import program
 from perdure.logic.explaining import Cause
 from tests.edges.records import recorded
@@ -19,6 +20,7 @@ from tests.support.waiting import wait_until
 TUTORIAL = (PROJECT / "docs/tutorial/first-steps.md").read_text(encoding="utf-8")
 COMMAND_LINE = (PROJECT / "docs/howto/command-line.md").read_text(encoding="utf-8")
 QUEUES = (PROJECT / "docs/howto/queues.md").read_text(encoding="utf-8")
+LOOKING = (PROJECT / "docs/howto/looking.md").read_text(encoding="utf-8")
 WAITING = (PROJECT / "docs/howto/waiting-work.md").read_text(encoding="utf-8")
 MANAGEMENT = (PROJECT / "docs/howto/management.md").read_text(encoding="utf-8")
 MESSAGES = (PROJECT / "docs/howto/messages.md").read_text(encoding="utf-8")
@@ -53,6 +55,20 @@ def test_the_queue_of_the_page_about_queues_runs(tmp_path: Path) -> None:
     script.write_text(blocks(QUEUES)[0], encoding="utf-8")
     with ChildProcess(script, cwd=tmp_path) as child:
         assert child.succeed() == ["['intro.mp4', 'talk.mp4', 'outro.mp4']"]
+
+
+def test_the_shop_of_the_page_about_looking_runs(tmp_path: Path) -> None:
+    script = tmp_path / "shop.py"
+    script.write_text(blocks(LOOKING)[0], encoding="utf-8")
+    with ChildProcess(script, cwd=tmp_path) as child:
+        shown = child.succeed()
+    assert "\n".join(shown) in LOOKING
+
+
+def test_the_page_about_looking_names_every_condition() -> None:
+    for option in FilterOptions.__annotations__:
+        bare = option if not option.startswith(("started", "completed")) else option.split("_")[0]
+        assert f"`{bare}" in LOOKING, option
 
 
 def test_the_order_of_the_page_about_messages_runs(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from perdure.api.joining import join, select_workflow
 from perdure.api.logs import ContextFilter
 from perdure.api.management import workflows
 from perdure.api.messaging import Message, recv, send, send_bulk
+from perdure.api.pages import Page
 from perdure.api.patching import deprecate_patch, patch
 from perdure.api.placement import DedupPolicy
 from perdure.api.queue import Queue, RateLimit
@@ -26,6 +27,7 @@ from perdure.errors import (
     ControlSignal,
     DatabaseError,
     InvalidArgument,
+    ListingTooSlow,
     NoForkPoint,
     PerdureError,
     QueueDeduplicated,
@@ -48,6 +50,7 @@ from perdure.errors import (
 )
 from perdure.logic.explaining import Cause, Explanation
 from perdure.logic.queues import OnConflict
+from perdure.model.listing import WorkflowCount
 from perdure.model.management import LastStep
 from perdure.model.queue import QueueDepth, QueueRow
 from perdure.model.status import WorkflowState
@@ -68,9 +71,11 @@ __all__ = [
     "IdPolicy",
     "InvalidArgument",
     "LastStep",
+    "ListingTooSlow",
     "Message",
     "NoForkPoint",
     "OnConflict",
+    "Page",
     "PerdureError",
     "Queue",
     "QueueDeduplicated",
@@ -94,6 +99,7 @@ __all__ = [
     "UsageError",
     "WorkflowBusy",
     "WorkflowCancelled",
+    "WorkflowCount",
     "WorkflowError",
     "WorkflowHandle",
     "WorkflowNotEnded",

@@ -14,6 +14,7 @@ PerdureError
 │   ├── UnscopedTask              a durable call in a task that no scope started
 │   ├── CallSpent                 a durable call awaited twice
 │   ├── UnknownQueue              no queue of that name is registered
+│   ├── NotAuthorized             nobody with a role that the workflow requires
 │   ├── UnknownVersion            no version of that name is registered for the application
 │   └── InvalidArgument           an argument out of its range
 │       └── InvalidDocument       no exported workflow, or one that was damaged
@@ -161,6 +162,20 @@ class UnknownVersion(UsageError):
         )
         self.version = version
         self.application = application
+
+
+class NotAuthorized(UsageError):
+    """The workflow requires a role that whoever it would run for does not have."""
+
+    def __init__(self, workflow: str, required: Sequence[str], user: str | None) -> None:
+        who = "nobody is named" if user is None else f"{user!r} has none of them"
+        super().__init__(
+            f"workflow {workflow!r} requires one of the roles {', '.join(map(repr, required))}, and "
+            f"{who}; start it with options(authenticated_user=..., authenticated_roles=[...])"
+        )
+        self.workflow = workflow
+        self.required = list(required)
+        self.user = user
 
 
 class InvalidArgument(UsageError):
@@ -451,12 +466,9 @@ class ListingTooSlow(DatabaseError):
 
     def __init__(self, limit_s: float) -> None:
         super().__init__(
-            f"the workflows were not found within {limit_s:g} s: their number is too large for "
-            "conditions that no index serves. Add one that narrows them: ids, parents, "
-            "forked_from, schedules, dedup_ids, queues together with a state that waits or runs, "
-            "the states ERROR, CANCELLED, MAX_RECOVERY_ATTEMPTS_EXCEEDED, PENDING or DELAYED, or "
-            "a window of created_from/created_to, started_… or completed_…; on Postgres also "
-            "attributes"
+            f"the workflows were not found within {limit_s:g} s; add a condition that an index "
+            "serves: created_from and created_to (or started_, completed_), ids, parents, "
+            "forked_from, schedules, dedup_ids, or states other than SUCCESS"
         )
         self.limit_s = limit_s
 

@@ -19,12 +19,14 @@ from perdure import (
     LastStep,
     Message,
     OnConflict,
+    Page,
     Queue,
     QueueDepth,
     QueueRow,
     RateLimit,
     StepRow,
     Submission,
+    WorkflowCount,
     WorkflowHandle,
     WorkflowRow,
     close_stream,
@@ -45,7 +47,6 @@ from perdure import (
     workflow,
     write_stream,
 )
-from perdure.api.pages import Page
 from perdure.model.ids import WorkflowId
 
 
@@ -117,6 +118,14 @@ async def main() -> None:
         unknown: WorkflowHandle[Any] = engine.handle("crawl-2")
         assert_type(await unknown, Any)
         assert_type(await engine.workflows.steps("crawl-1"), Page[StepRow, int])
+        page = await engine.workflows.list(states="ERROR", parents=["a"], limit=5, after=None)
+        assert_type(page, Page[WorkflowRow, str])
+        assert_type(page.next, str | None)
+        async for row in engine.workflows.iterate(created_from=datetime.now(UTC)):
+            assert_type(row, WorkflowRow)
+        assert_type(await engine.workflows.count(attributes={"plan": "gold"}), int)
+        by_hour = engine.workflows.count(by=("state", "created"), span=timedelta(hours=1))
+        assert_type(await by_hour, list[WorkflowCount])
 
         on = engine.workflows
         assert_type(await on.cancel(["crawl-1", "crawl-2"], children=True), list[WorkflowId])

@@ -110,3 +110,10 @@ async def commands(engine: Engine) -> None:
     await on.fork("w", priority=1)  # pyright: ignore[reportCallIssue]
     await on.rewind("w", timeout=1)  # pyright: ignore[reportCallIssue]
     await on.set_attributes("w", ["a"])  # pyright: ignore[reportArgumentType]
+
+
+async def questions(engine: Engine) -> None:
+    on = engine.workflows
+    await on.list(status="ERROR")  # pyright: ignore[reportCallIssue]
+    await on.list(names=3)  # pyright: ignore[reportArgumentType]
+    await on.count(limit=3)  # pyright: ignore[reportCallIssue]

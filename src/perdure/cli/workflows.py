@@ -6,6 +6,7 @@ import typer
 
 from perdure.api.client import Client
 from perdure.api.filters import MOST_ROWS, ListOptions
+from perdure.api.pages import Page
 from perdure.cli.asking import ask
 from perdure.cli.filters import (
     AnyApp,
@@ -33,6 +34,7 @@ from perdure.cli.options import (
     required,
 )
 from perdure.cli.wording import printable
+from perdure.model.workflow import WorkflowRow
 
 workflows = typer.Typer(
     no_args_is_help=True,
@@ -100,6 +102,11 @@ def list_workflows(
         Client(required(database), name=app, schema=schema),
         lambda client: client.workflows.list(**options),
     )
+    _print_page(page, None if any_app else app, as_json=as_json)
+
+
+def _print_page(page: Page[WorkflowRow, str], app: str | None, *, as_json: bool) -> None:
+    """Print the workflows, and where the others begin."""
     if as_json:
         from perdure.cli.documents import print_workflows
 
@@ -107,10 +114,10 @@ def list_workflows(
     else:
         from perdure.cli.tables import print_workflow_table
 
-        print_workflow_table(page, None if any_app else app)
+        print_workflow_table(page, app)
     if page.next is not None:
         typer.echo(
-            f"There are more than these {limit:,}: choose with --limit, or go on with "
+            f"There are more than these {len(page):,}: choose with --limit, or go on with "
             f"--after {printable(page.next)}",
             err=True,
         )

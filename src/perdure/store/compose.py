@@ -133,7 +133,7 @@ class _Statement:
 def list_workflows(
     wanted: ListingRequest, application_name: str | None, dialect: Dialect
 ) -> Composed:
-    """The statement whose rows `rows.workflow_row` reads, in the order of the listing.
+    """The statement whose rows `listed.listed_workflow` reads, in the order of the listing.
 
     Without a name of an application every row is of this one.
     """
@@ -168,7 +168,7 @@ def list_workflows(
 def count_workflows(
     wanted: CountRequest, application_name: str | None, dialect: Dialect
 ) -> Composed:
-    """The statement whose rows `rows.workflow_count` reads, in the order of the counts."""
+    """The statement whose rows `listed.workflow_count` reads, in the order of the counts."""
     statement = _Statement(dialect)
     keys = list(dict.fromkeys(wanted.by))
     width = statement.mark(wanted.span_ms) if any(key.is_instant for key in keys) else ""

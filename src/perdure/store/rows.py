@@ -1,20 +1,17 @@
 """The columns each reader selects, and how a row becomes a value.
 
-Both stores select through these lists and read rows by column name, so this is the only place
-that knows which column becomes which field. Payload columns (`inputs`, `output`, `error`) are not
+Both stores select through these lists and read rows by column name, so this (with `listed.py`, for
+what listings add) is the only place that knows which column becomes which field. Payload columns (`inputs`, `output`, `error`) are not
 in the lists: a query selects them as the payload table's value, else the legacy column's.
 """
 
 import json
-from collections.abc import Iterable, Sequence
 from typing import Any, Final, Protocol
 
-from msgspec.structs import replace
-
+from perdure.logic.principals import principal_of
 from perdure.logic.queues import as_stored
 from perdure.model.ids import BootId, ExecutorId, OwnerToken, StepId, WorkflowId
 from perdure.model.lease import LeaseSeen, LockState, ProcessSeen, Serves
-from perdure.model.listing import CountKey, ListingRequest, StreamSummary, WorkflowCount
 from perdure.model.queue import QueueDepth, QueueLimits, QueueRow, QueueSettings, Rate, Usage
 from perdure.model.status import WorkflowState
 from perdure.model.talk import EventRow, StreamRow
@@ -39,6 +36,8 @@ class Row(Protocol):
 
 KEY_COLUMNS: Final = ("name", "class_name", "config_name")
 
+PRINCIPAL_COLUMNS: Final = ("authenticated_user", "authenticated_roles", "assumed_role")
+
 STANDING_COLUMNS: Final = (
     "workflow_uuid",
     "status",
@@ -62,6 +61,7 @@ CLAIMED_COLUMNS: Final = (
     "workflow_deadline_epoch_ms",
     "parent_workflow_id",
     "created_at",
+    *PRINCIPAL_COLUMNS,
 )
 
 WORKFLOW_COLUMNS: Final = (
@@ -88,9 +88,7 @@ WORKFLOW_COLUMNS: Final = (
     "forked_from",
     "was_forked_from",
     "schedule_name",
-    "authenticated_user",
-    "authenticated_roles",
-    "assumed_role",
+    *PRINCIPAL_COLUMNS,
     "attributes",
     "serialization",
     "owner_xid",
@@ -205,6 +203,7 @@ def claimed_run(row: Row) -> ClaimedRun:
         deadline_left_ms=row["deadline_left_ms"],
         parent_workflow_id=_workflow_id(row["parent_workflow_id"]),
         created_at_ms=row["created_at"],
+        principal=principal_of(*(row[column] for column in PRINCIPAL_COLUMNS)),
     )
 
 
@@ -241,56 +240,6 @@ def workflow_row(row: Row) -> WorkflowRow:
         serialization=row["serialization"] or None,
         owner=_token(row["owner_xid"]),
     )
-
-
-def listed_workflow(row: Row, wanted: ListingRequest) -> WorkflowRow:
-    """From WORKFLOW_COLUMNS and the payloads that are asked for."""
-    found = workflow_row(row)
-    if wanted.with_inputs:
-        found = replace(found, inputs=row["inputs"] or None)
-    if wanted.with_outputs:
-        found = replace(found, output=row["output"] or None, error=row["error"] or None)
-    return found
-
-
-def each_once(found: Iterable[WorkflowRow]) -> list[WorkflowRow]:
-    """The rows in their order, without those that came before."""
-    once: dict[WorkflowId, WorkflowRow] = {}
-    for row in found:
-        once.setdefault(row.workflow_id, row)
-    return list(once.values())
-
-
-_COUNT_FIELDS: Final = {
-    CountKey.STATE: "state",
-    CountKey.QUEUE: "queue_name",
-    CountKey.NAME: "name",
-    CountKey.VERSION: "application_version",
-    CountKey.EXECUTOR: "executor_id",
-    CountKey.APPLICATION: "application_name",
-    CountKey.CREATED: "created_at_ms",
-    CountKey.STARTED: "started_at_ms",
-    CountKey.COMPLETED: "completed_at_ms",
-}
-
-
-def workflow_count(row: Row, by: Sequence[CountKey]) -> WorkflowCount:
-    """From `number`, `oldest_at`, `longest_wait`, `longest_life` and what was counted by."""
-    alike: dict[str, Any] = {_COUNT_FIELDS[key]: row[f"key_{key.value}"] for key in by}
-    if CountKey.STATE in by:
-        alike["state"] = WorkflowState(alike["state"])
-    return WorkflowCount(
-        number=row["number"],
-        oldest_at_ms=row["oldest_at"],
-        longest_wait_ms=row["longest_wait"],
-        longest_life_ms=row["longest_life"],
-        **alike,
-    )
-
-
-def stream_summary(row: Row) -> StreamSummary:
-    """From `key`, `number` and `is_closed` of a stream."""
-    return StreamSummary(row["key"], row["number"], bool(row["is_closed"]))
 
 
 def step_row(row: Row) -> StepRow:

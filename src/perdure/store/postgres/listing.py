@@ -13,7 +13,7 @@ from perdure.model.listing import (
 )
 from perdure.model.wire import STREAM_CLOSED
 from perdure.model.workflow import StepRow, WorkflowRow
-from perdure.store import compose, rows
+from perdure.store import compose, listed, rows
 from perdure.store.postgres.concern import Access, Concern
 from perdure.store.postgres.dialect import Dialect
 from perdure.store.postgres.lanes import Record
@@ -30,13 +30,13 @@ class Listing(Concern):
         """See `perdure.ports.store.ListingStore.list_workflows`."""
         composed = compose.list_workflows(wanted, self._application, self._dialect)
         found = await self._looked_up(composed.text, *composed.parameters)
-        return [rows.listed_workflow(row, wanted) for row in found]
+        return [listed.listed_workflow(row, wanted) for row in found]
 
     async def count_workflows(self, wanted: CountRequest) -> list[WorkflowCount]:
         """See `perdure.ports.store.ListingStore.count_workflows`."""
         composed = compose.count_workflows(wanted, self._application, self._dialect)
         found = await self._looked_up(composed.text, *composed.parameters)
-        return [rows.workflow_count(row, wanted.by) for row in found]
+        return [listed.workflow_count(row, wanted.by) for row in found]
 
     async def list_descendants(self, workflow_id: WorkflowId, limit: int) -> list[WorkflowRow]:
         """See `perdure.ports.store.ListingStore.list_descendants`."""
@@ -46,7 +46,7 @@ class Listing(Concern):
     async def list_ancestors(self, workflow_id: WorkflowId, limit: int) -> list[WorkflowRow]:
         """See `perdure.ports.store.ListingStore.list_ancestors`."""
         found = await self._looked_up(self._database.queries["ancestors"], workflow_id, limit)
-        return rows.each_once(rows.workflow_row(row) for row in found)
+        return listed.each_once(rows.workflow_row(row) for row in found)
 
     async def list_steps(self, wanted: StepsRequest) -> list[StepRow]:
         """See `perdure.ports.store.ListingStore.list_steps`."""
@@ -58,7 +58,7 @@ class Listing(Concern):
         found = await self._looked_up(
             self._database.queries["streams_of"], workflow_id, STREAM_CLOSED
         )
-        return [rows.stream_summary(row) for row in found]
+        return [listed.stream_summary(row) for row in found]
 
     async def _looked_up(self, text: str, *parameters: Any) -> list[Record]:
         try:

@@ -13,7 +13,7 @@ from perdure.model.listing import (
 )
 from perdure.model.wire import STREAM_CLOSED
 from perdure.model.workflow import StepRow, WorkflowRow
-from perdure.store import compose, rows
+from perdure.store import compose, listed, rows
 from perdure.store.sqlite.concern import Concern
 from perdure.store.sqlite.connection import Connection, Parameters
 from perdure.store.sqlite.dialect import Dialect
@@ -28,13 +28,13 @@ class Listing(Concern):
         """See `perdure.ports.store.ListingStore.list_workflows`."""
         composed = compose.list_workflows(wanted, self._application, _DIALECT)
         found = await self._looked_up(composed.text, composed.parameters)
-        return [rows.listed_workflow(row, wanted) for row in found]
+        return [listed.listed_workflow(row, wanted) for row in found]
 
     async def count_workflows(self, wanted: CountRequest) -> list[WorkflowCount]:
         """See `perdure.ports.store.ListingStore.count_workflows`."""
         composed = compose.count_workflows(wanted, self._application, _DIALECT)
         found = await self._looked_up(composed.text, composed.parameters)
-        return [rows.workflow_count(row, wanted.by) for row in found]
+        return [listed.workflow_count(row, wanted.by) for row in found]
 
     async def list_descendants(self, workflow_id: WorkflowId, limit: int) -> list[WorkflowRow]:
         """See `perdure.ports.store.ListingStore.list_descendants`."""
@@ -46,7 +46,7 @@ class Listing(Concern):
         """See `perdure.ports.store.ListingStore.list_ancestors`."""
         asked = {"id": workflow_id, "limit": limit}
         found = await self._looked_up(self._queries["ancestors"], asked)
-        return rows.each_once(rows.workflow_row(row) for row in found)
+        return listed.each_once(rows.workflow_row(row) for row in found)
 
     async def list_steps(self, wanted: StepsRequest) -> list[StepRow]:
         """See `perdure.ports.store.ListingStore.list_steps`."""
@@ -63,7 +63,7 @@ class Listing(Concern):
         """See `perdure.ports.store.ListingStore.list_streams`."""
         asked = {"id": workflow_id, "end": STREAM_CLOSED}
         found = await self._looked_up(self._queries["streams_of"], asked)
-        return [rows.stream_summary(row) for row in found]
+        return [listed.stream_summary(row) for row in found]
 
     async def _looked_up(self, text: str, parameters: Parameters) -> list[sqlite3.Row]:
         def work(connection: Connection) -> list[sqlite3.Row]:

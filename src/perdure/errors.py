@@ -170,8 +170,8 @@ class NotAuthorized(UsageError):
     def __init__(self, workflow: str, required: Sequence[str], user: str | None) -> None:
         who = "nobody is named" if user is None else f"{user!r} has none of them"
         super().__init__(
-            f"workflow {workflow!r} requires one of the roles {', '.join(map(repr, required))}, and "
-            f"{who}; start it with options(authenticated_user=..., authenticated_roles=[...])"
+            f"workflow {workflow!r} requires one of the roles {', '.join(map(repr, required))}, "
+            f"and {who}; start it with options(authenticated_user=..., authenticated_roles=[...])"
         )
         self.workflow = workflow
         self.required = list(required)

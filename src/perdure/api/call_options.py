@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from perdure.api.options import checked_choice, checked_text, refuse_unknown
+from perdure.api.options import checked_choice, checked_roles, checked_text, refuse_unknown
 from perdure.api.placement import HERE, Placement, PlacementOptions, placement_of
 from perdure.api.queue import Queue
 from perdure.errors import InvalidArgument
 from perdure.logic.durations import Duration, seconds_of, to_ms
 from perdure.model.ids import WorkflowId
+from perdure.model.principal import Principal
 
 if TYPE_CHECKING:
     from perdure.api.engine import Engine
@@ -48,8 +49,10 @@ class EnqueueOptions(PlacementOptions, total=False):
     `id` names the workflow and is its idempotency key; `id_policy` says what an existing id means.
     `timeout` (a duration from the moment it begins, so that waiting in a queue is not charged) or
     `deadline` (an aware datetime) bounds it, None makes it unbounded; a child not given one takes
-    its parent's deadline. `attributes` is a JSON object kept with the row. The others say where in
-    the queue it stands; see `PlacementOptions`.
+    its parent's deadline. `attributes` is a JSON object kept with the row. `authenticated_user`,
+    his `authenticated_roles`, and the `assumed_role` among them say for whom it runs, which nothing
+    checks but a workflow's `required_roles`; a child given none of the three has its parent's. The
+    others say where in the queue it stands; see `PlacementOptions`.
     """
 
     id: str | None
@@ -57,6 +60,9 @@ class EnqueueOptions(PlacementOptions, total=False):
     timeout: Duration | None
     deadline: datetime
     attributes: dict[str, Any]
+    authenticated_user: str | None
+    authenticated_roles: Sequence[str]
+    assumed_role: str | None
 
 
 class StartOptions(EnqueueOptions, total=False):
@@ -81,6 +87,7 @@ class CallOptions(msgspec.Struct, frozen=True):
     engine: "Engine | None" = None
     id_policy: IdPolicy = IdPolicy.JOIN
     placement: Placement = HERE
+    principal: Principal | None = None
 
 
 NO_OPTIONS: Final = CallOptions()
@@ -106,6 +113,27 @@ def checked_options(options: StartOptions) -> CallOptions:
         engine=options.get("engine"),
         id_policy=checked_choice("id_policy", IdPolicy, options.get("id_policy", IdPolicy.JOIN)),
         placement=placement_of(options.get("queue"), options),
+        principal=_principal(options),
+    )
+
+
+_PRINCIPAL: Final = frozenset({"authenticated_user", "authenticated_roles", "assumed_role"})
+
+
+def _principal(options: StartOptions) -> Principal | None:
+    """For whom the workflow runs; None where nothing is said of it."""
+    if _PRINCIPAL.isdisjoint(options):
+        return None
+    user, assumed = options.get("authenticated_user"), options.get("assumed_role")
+    roles = checked_roles("authenticated_roles", options.get("authenticated_roles", ()))
+    if assumed is not None and assumed not in roles:
+        raise InvalidArgument(
+            f"assumed_role={assumed!r}: it must be one of authenticated_roles ({', '.join(roles)})"
+        )
+    if user is None and roles:
+        raise InvalidArgument("authenticated_roles= needs authenticated_user=: whose are they?")
+    return Principal(
+        None if user is None else checked_text("authenticated_user", user), roles, assumed
     )
 
 

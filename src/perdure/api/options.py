@@ -1,6 +1,6 @@
 """Options that are given by name."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TypeVar
 
@@ -33,6 +33,18 @@ def checked_text(option: str, value: str) -> str:
     except UnicodeEncodeError as error:
         raise InvalidArgument(f"{option}={value[:40]!r}: {error}") from error
     return value
+
+
+def checked_roles(
+    option: str, roles: object, refused: type[PerdureError] = InvalidArgument
+) -> tuple[str, ...]:
+    """Names of roles, of which a text is not one by itself; raises `refused` otherwise."""
+    if isinstance(roles, str) or not isinstance(roles, Sequence):
+        raise refused(f"{option}={roles!r:.40}: it must be a list of texts; write [...]")
+    try:
+        return tuple(checked_text(option, role) for role in roles)
+    except InvalidArgument as error:
+        raise refused(str(error)) from error
 
 
 def checked_choice(option: str, kind: type[E], value: object) -> E:

@@ -25,9 +25,11 @@ from perdure.errors import (
     WorkflowIdInUse,
     WrongPlace,
 )
+from perdure.logic.principals import acting, roles_text
 from perdure.model.answer import AnswerKind
 from perdure.model.ids import WorkflowId
 from perdure.model.listing import ListingRequest
+from perdure.model.principal import NOBODY, Principal
 from perdure.model.wire import PORTABLE_JSON
 from perdure.model.workflow import NewWorkflow, StandingWorkflow, StepRow
 
@@ -63,6 +65,7 @@ class Plan(NamedTuple):
     codecs: WorkflowCodecs
     options: CallOptions
     attributes: str | None
+    principal: Principal
 
     async def check(self) -> None:
         """Raise what cannot be enqueued, by what is registered now."""
@@ -80,7 +83,7 @@ class Prepared(NamedTuple):
 
     def launch(self, workflow_id: WorkflowId, parent: Run | None) -> Launch:
         """The row and what running it needs."""
-        intake, definition, _, options, attributes = self.plan
+        intake, definition, _, options, attributes, principal = self.plan
         text, args, kwargs = self.payload
         placement = options.placement
         deadline_ms = options.deadline_ms
@@ -109,9 +112,12 @@ class Prepared(NamedTuple):
             deadline_ms=deadline_ms,
             parent_workflow_id=parent.workflow_id if parent is not None else None,
             attributes=attributes,
+            authenticated_user=principal.user,
+            authenticated_roles=roles_text(principal.roles),
+            assumed_role=principal.assumed_role,
             application_name=placement.application,
         )
-        return Launch(row, definition, args, kwargs)
+        return Launch(row, definition, args, kwargs, principal)
 
     def handle(self, workflow_id: WorkflowId, *, must_exist: bool) -> WorkflowHandle[Any]:
         """A handle that reads results as the workflow stores them."""
@@ -121,26 +127,34 @@ class Prepared(NamedTuple):
 
 def plan_of(callee: Callee, options: CallOptions) -> Plan:
     """Where a call goes and how; raises what it cannot be made for."""
-    if type(PLACE.get()) is StepScope:
+    place = PLACE.get()
+    if type(place) is StepScope:
         raise WrongPlace(
             f"cannot start {str(callee.definition.key)!r} inside a step: a step that is tried "
             "again would start it again; start it in the workflow's body"
         )
     chosen = options.engine.kernel if options.engine is not None else None
     kernel = kernel_for(callee.definition, chosen)
-    return planned(kernel.intake, callee.definition, callee.codecs(kernel), options)
+    inherited = NOBODY if place is None else place.run.principal
+    return planned(kernel.intake, callee.definition, callee.codecs(kernel), options, inherited)
 
 
 def planned(
-    intake: Intake, definition: WorkflowDefinition, codecs: WorkflowCodecs, options: CallOptions
+    intake: Intake,
+    definition: WorkflowDefinition,
+    codecs: WorkflowCodecs,
+    options: CallOptions,
+    inherited: Principal = NOBODY,
 ) -> Plan:
-    """What all starts of one call have in common, which go that way."""
+    """What all starts of one call have in common, which go that way; raises `NotAuthorized`."""
+    principal = inherited if options.principal is None else options.principal
+    principal = acting(principal, definition.required_roles, str(definition.key))
     attributes = None
     if options.attributes is not None:
         serialization = intake.desk.speaker.serialization
         codec = serialization.value(dict[str, Any], "attributes")
         attributes = codec.encode(options.attributes)[0]
-    return Plan(intake, definition, codecs, options, attributes)
+    return Plan(intake, definition, codecs, options, attributes, principal)
 
 
 def prepared(

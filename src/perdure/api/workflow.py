@@ -7,7 +7,7 @@ from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from perdure.api.bulk import StartManyCall, start_many
 from perdure.api.call_options import NO_OPTIONS, CallOptions, StartOptions, checked_options
-from perdure.api.options import refuse_unknown
+from perdure.api.options import checked_roles, refuse_unknown
 from perdure.api.starting import Callee, RunCall, StartCall, prepared
 from perdure.api.step import checked_name, refuse_generator
 from perdure.engine.registry import DECORATED, MAX_RECOVERY_ATTEMPTS, WorkflowDefinition
@@ -22,11 +22,13 @@ class WorkflowOptions(TypedDict, total=False):
     """Options of a workflow, given where it is decorated.
 
     `name` is what rows say instead of the function's qualified name. `max_recovery_attempts` is
-    how often it is begun again after its process died, before it is set aside.
+    how often it is begun again after its process died, before it is set aside. With
+    `required_roles` it runs only for users who have one of them.
     """
 
     name: str
     max_recovery_attempts: int
+    required_roles: Sequence[str]
 
 
 class BoundWorkflow(Generic[P, R]):
@@ -117,6 +119,9 @@ class WorkflowDecorator:
             )
         self._options = options
         self._limit = limit
+        self._roles = checked_roles(
+            "required_roles", options.get("required_roles", ()), ConfigurationError
+        )
 
     def __call__(self, fn: Callable[P, Coroutine[Any, Any, R]]) -> Workflow[P, R]:
         """Decorate a function."""
@@ -127,6 +132,6 @@ class WorkflowDecorator:
                 "(put blocking work into `def` steps, which run in worker threads)"
             )
         name = checked_name(self._options.get("name", fn.__qualname__))
-        definition = WorkflowDefinition(fn, WorkflowKey(name), self._limit)
+        definition = WorkflowDefinition(fn, WorkflowKey(name), self._limit, self._roles)
         DECORATED.add_workflow(definition)
         return Workflow(fn, definition)

@@ -13,6 +13,7 @@ from perdure.engine.run import Run, RunFactory
 from perdure.engine.runner import Runner
 from perdure.errors import LeaseLost
 from perdure.logic.endings import exceeds_limit
+from perdure.logic.principals import acting
 from perdure.model.ids import OwnerToken
 from perdure.model.queue import Load, QueueTurn
 from perdure.model.workflow import (
@@ -164,6 +165,9 @@ class Claimer:
 
     def _launch(self, run: Run, claimed: ClaimedRun, definition: WorkflowDefinition) -> None:
         try:
+            run.principal = acting(
+                claimed.principal, definition.required_roles, str(definition.key)
+            )
             args, kwargs = self._registry.codecs(definition).arguments.decode(
                 claimed.inputs, claimed.serialization
             )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from perdure.errors import WrongPlace
 from perdure.logic.numbering import Numbering
 from perdure.model.ids import StepId, WorkflowId
+from perdure.model.principal import NOBODY
 from perdure.model.workflow import Checkpoint
 
 if TYPE_CHECKING:
@@ -252,7 +253,16 @@ def describe(place: Place | None) -> str:
 class Current:
     """What code can ask about where it runs."""
 
-    __slots__ = ("attempt", "cancellation", "max_attempts", "step_id", "workflow_id")
+    __slots__ = (
+        "assumed_role",
+        "attempt",
+        "authenticated_roles",
+        "authenticated_user",
+        "cancellation",
+        "max_attempts",
+        "step_id",
+        "workflow_id",
+    )
 
     def __init__(self) -> None:
         place = PLACE.get()
@@ -267,6 +277,13 @@ class Current:
         """How many attempts the step has at most; None outside a step."""
         self.cancellation: CancellationToken = inside.token if inside else NEVER
         """Fires when this attempt is abandoned; outside a step it never fires."""
+        principal = place.run.principal if place else NOBODY
+        self.authenticated_user: str | None = principal.user
+        """For whom the workflow runs, if whoever started it said so."""
+        self.authenticated_roles: tuple[str, ...] = principal.roles
+        """The roles that user has."""
+        self.assumed_role: str | None = principal.assumed_role
+        """The role in which the workflow runs: one that it requires, or one that was given."""
 
 
 def current() -> Current:

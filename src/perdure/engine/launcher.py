@@ -11,6 +11,7 @@ from perdure.engine.time import DatabaseTime
 from perdure.errors import ConflictingWorkflow, WorkflowIdInUse
 from perdure.model.answer import Answer, AnswerKind
 from perdure.model.ids import WorkflowId
+from perdure.model.principal import Principal
 from perdure.model.status import WorkflowState
 from perdure.model.workflow import Checkpoint, NewWorkflow, StandingWorkflow, Start, WorkflowKey
 
@@ -22,6 +23,7 @@ class Launch(NamedTuple):
     definition: WorkflowDefinition
     args: Sequence[Any]
     kwargs: Mapping[str, Any]
+    principal: Principal
 
 
 class Launcher:
@@ -73,6 +75,7 @@ class Launcher:
         row = launch.row
         run = self._new_run(row.workflow_id, row.creator, launch.definition.key, row.serialization)
         run.deadline_ms = row.deadline_ms
+        run.principal = launch.principal
         left = None
         if row.deadline_ms is not None:
             left = self._time.seconds_until(row.deadline_ms)

@@ -33,6 +33,7 @@ class WorkflowDefinition:
     fn: Callable[..., Any]
     key: WorkflowKey
     max_recovery_attempts: int = MAX_RECOVERY_ATTEMPTS
+    required_roles: tuple[str, ...] = ()
     origin: tuple[str, str, int] = field(init=False)
     """Where the code stands: the same code imported under two module names is one function."""
 

@@ -13,6 +13,7 @@ from perdure.errors import (
 )
 from perdure.logic.numbering import Numbering
 from perdure.model.ids import OwnerToken, StepId, WorkflowId
+from perdure.model.principal import NOBODY
 from perdure.model.workflow import StepRow, WorkflowKey
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class Run:
         "kernel",
         "key",
         "owner",
+        "principal",
         "root",
         "serialization",
         "signal",
@@ -104,6 +106,7 @@ class Run:
         self.key = key
         self.serialization = serialization
         self.attempts = 1
+        self.principal = NOBODY
         self.history: dict[StepId, StepRow] | None = None
         self.deadline_ms: int | None = None
         self.deadline_timer: asyncio.TimerHandle | None = None

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from perdure.model.ids import ExecutorId, OwnerToken, StepId, WorkflowId
+from perdure.model.principal import NOBODY, Principal
 from perdure.model.queue import Load, QueueTurn
 from perdure.model.status import WorkflowState
 
@@ -217,6 +218,7 @@ class ClaimedRun(msgspec.Struct, frozen=True):
     deadline_left_ms: int | None
     parent_workflow_id: WorkflowId | None
     created_at_ms: int
+    principal: Principal = NOBODY
 
 
 class SharedClaim(msgspec.Struct, frozen=True):

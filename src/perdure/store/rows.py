@@ -1,8 +1,9 @@
 """The columns each reader selects, and how a row becomes a value.
 
 Both stores select through these lists and read rows by column name, so this (with `listed.py`, for
-what listings add) is the only place that knows which column becomes which field. Payload columns (`inputs`, `output`, `error`) are not
-in the lists: a query selects them as the payload table's value, else the legacy column's.
+what listings add) is the only place that knows which column becomes which field. Payload columns
+(`inputs`, `output`, `error`) are not in the lists: a query selects them as the payload table's
+value, else the legacy column's.
 """
 
 import json

@@ -1,8 +1,9 @@
 """Looking at workflows."""
 
+import asyncio
 from typing import Any
 
-from perdure.errors import ListingTooSlow, StatementTimeout
+from perdure.errors import DatabaseUnavailable, ListingTooSlow, StatementTimeout
 from perdure.model.ids import WorkflowId
 from perdure.model.listing import (
     CountRequest,
@@ -61,7 +62,13 @@ class Listing(Concern):
         return [listed.stream_summary(row) for row in found]
 
     async def _looked_up(self, text: str, *parameters: Any) -> list[Record]:
+        settings, loop = self._database.settings, asyncio.get_running_loop()
+        limit_s, began_s = settings.statement_timeout_s, loop.time()
         try:
             return await self._database.fetch_text(text, *parameters)
-        except StatementTimeout as error:
-            raise ListingTooSlow(self._database.settings.statement_timeout_s) from error
+        except DatabaseUnavailable as error:
+            # Behind a pooler the server knows no limit: the connection is given up instead.
+            late = settings.through_pooler and loop.time() - began_s >= limit_s
+            if late or isinstance(error, StatementTimeout):
+                raise ListingTooSlow(limit_s) from error
+            raise

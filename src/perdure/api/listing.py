@@ -20,6 +20,7 @@ from perdure.api.pages import Page, page_of_workflows
 from perdure.api.payloads import Payloads
 from perdure.api.questions import QuestionCall, Shape, page_shape, plain_shape
 from perdure.api.values import checked_key
+from perdure.engine.context import PLACE
 from perdure.engine.talk import Speaker
 from perdure.errors import InvalidArgument, WorkflowNotFound
 from perdure.logic.durations import Duration, seconds_of, to_ms
@@ -187,7 +188,7 @@ class Listing:
         narrowed["parents"] = checked_id(workflow_id)
         return self._list(listing_of(narrowed))
 
-    def tree(self, workflow_id: str, *, limit: int = 1000) -> Awaitable[Page[Branch, None]]:
+    def tree(self, workflow_id: str, *, limit: int = 1000) -> Awaitable[builtins.list[Branch]]:
         """A workflow and everything below it, each under its parent, in the order of creation.
 
         In one statement, whatever the depth. Raises `WorkflowNotFound`, and `InvalidArgument` if
@@ -346,7 +347,8 @@ class Listing:
         return []
 
     async def _asked(self, operation: Callable[[], Awaitable[T]], what: str) -> T:
-        return await self._speaker.ask(operation, what, is_patient=False)
+        # In a step as patiently as in a body: that the engine stops is no failure of the step.
+        return await self._speaker.ask(operation, what, is_patient=PLACE.get() is not None)
 
     def _question(
         self, name: str, ask: Callable[[], Awaitable[T]], shape: Shape[T]

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias, TypedDict
 
-from perdure.api.options import checked_choice, refuse_unknown
+from perdure.api.options import checked_choice, checked_flag, refuse_unknown
 from perdure.errors import InvalidArgument
 from perdure.model.listing import Cursor, ListingRequest, Window
 from perdure.model.status import WorkflowState
@@ -103,7 +103,9 @@ def conditions(options: Mapping[str, Any], known: type = FilterOptions) -> dict[
     fields: dict[str, Any] = {
         option: _words(option, value) for option, value in given.items() if option in _WORDS
     }
-    fields |= {option: _flag(option, value) for option, value in given.items() if option in _FLAGS}
+    fields |= {
+        option: checked_flag(option, value) for option, value in given.items() if option in _FLAGS
+    }
     for option in _BEGINNINGS:
         if len(fields.get(option, ())) > _MOST_BEGINNINGS:
             raise InvalidArgument(f"{option}: {len(fields[option])}; at most {_MOST_BEGINNINGS}")
@@ -166,12 +168,6 @@ def _words(option: str, value: object) -> tuple[str, ...]:
 def _states(value: object) -> tuple[WorkflowState, ...]:
     asked = _several("states", value)
     return tuple(dict.fromkeys(checked_choice("states", WorkflowState, state) for state in asked))
-
-
-def _flag(option: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidArgument(f"{option}={value!r}: it must be True, False or None")
-    return value
 
 
 def _milliseconds(option: str, value: object, *, up: bool) -> int | None:

@@ -15,7 +15,7 @@ from perdure.api.filters import (
     conditions,
     listing_of,
 )
-from perdure.api.options import checked_choice
+from perdure.api.options import checked_choice, checked_flag
 from perdure.api.pages import Page, page_of_workflows
 from perdure.api.payloads import Payloads
 from perdure.api.questions import QuestionCall, Shape, page_shape, plain_shape
@@ -82,11 +82,9 @@ class Listing:
 
     def get(self, workflow_id: str, *, with_payloads: bool = False) -> Awaitable[WorkflowRow]:
         """One workflow's row, whatever application's; raises `WorkflowNotFound`."""
+        full = checked_flag("with_payloads", with_payloads)
         asked = ListingRequest(
-            ids=(checked_id(workflow_id),),
-            limit=1,
-            with_inputs=with_payloads,
-            with_outputs=with_payloads,
+            ids=(checked_id(workflow_id),), limit=1, with_inputs=full, with_outputs=full
         )
 
         async def ask() -> WorkflowRow:
@@ -240,13 +238,14 @@ class Listing:
         found = checked_id(workflow_id)
         most = None if limit is None else checked_limit(limit)
         first = -1 if after is None else _position("after", after)
+        full = checked_flag("with_outputs", with_outputs)
 
         async def ask() -> Page[StepRow, int]:
             steps: builtins.list[StepRow] = []
             while most is None or len(steps) <= most:
                 limit = _AT_ONCE if most is None else min(_AT_ONCE, most + 1 - len(steps))
                 behind = steps[-1].step_id if steps else StepId(first)
-                wanted = StepsRequest(found, behind, limit, with_outputs)
+                wanted = StepsRequest(found, behind, limit, full)
                 read = await self._asked(partial(self._store.list_steps, wanted), "reading steps")
                 steps += read
                 if len(read) < limit:

@@ -17,6 +17,19 @@ from tests.support.store import Process, Site
 
 WRITTEN, MINE, LOST = AnswerKind.WRITTEN, AnswerKind.MINE, AnswerKind.LOST
 
+TAKEN = (
+    "name",
+    "class_name",
+    "config_name",
+    "attributes",
+    "serialization",
+    "authenticated_user",
+    "authenticated_roles",
+    "assumed_role",
+    "application_name",
+    "application_id",
+)
+
 
 def item(
     source: NewWorkflow | WorkflowId, point: ForkPoint = 1, fork_id: str | None = None
@@ -78,19 +91,7 @@ async def test_a_fork_takes_only_what_it_is_to_take(site: Site, me: Process) -> 
     row = await site.status(fork_id)
     assert before <= row["created_at"] == row["updated_at"]
     origin = await site.status(source.workflow_id)
-    taken = (
-        "name",
-        "class_name",
-        "config_name",
-        "attributes",
-        "serialization",
-        "authenticated_user",
-        "authenticated_roles",
-        "assumed_role",
-        "application_name",
-        "application_id",
-    )
-    assert {column: row[column] for column in taken} == {column: origin[column] for column in taken}
+    assert {column: row[column] for column in TAKEN} == {column: origin[column] for column in TAKEN}
     expected = {
         "workflow_uuid": fork_id,
         "status": "ENQUEUED",
@@ -101,7 +102,7 @@ async def test_a_fork_takes_only_what_it_is_to_take(site: Site, me: Process) -> 
         "priority": 0,
     }
     assert {column: row[column] for column in expected} == expected
-    left = set(row) - set(taken) - set(expected) - {"created_at", "updated_at"}
+    left = set(row) - set(TAKEN) - set(expected) - {"created_at", "updated_at"}
     assert {column for column in left if row[column]} == set()
     inputs = await site.payload("workflow_input", fork_id)
     assert inputs is not None

@@ -89,12 +89,14 @@ def _check_workflow(path: str, record: WorkflowRecord) -> None:
         known = ", ".join(WorkflowState)
         raise InvalidDocument(f"{path}.state", f"{record.state!r} is none of {known}")
     if record.attributes is not None:
+        where = f"{path}.attributes"
         try:
             attributes = json.loads(record.attributes, parse_constant=_refuse_constant)
-        except ValueError as error:
-            raise InvalidDocument(f"{path}.attributes", f"no JSON text: {error}") from error
-        for _, text in _texts("", attributes):
-            _check_text(f"{path}.attributes", text)
+            texts = list(_texts(where, attributes))
+        except (ValueError, RecursionError) as error:
+            raise InvalidDocument(where, f"no JSON text: {error}") from error
+        for _, text in texts:
+            _check_text(where, text)
 
 
 def _refuse_constant(name: str) -> None:

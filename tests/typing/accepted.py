@@ -138,6 +138,9 @@ async def main() -> None:
         assert_type(await on.set_delay("crawl-1", timedelta(hours=1)), list[WorkflowId])
         assert_type(await on.delete("crawl-1"), list[WorkflowId])
         await on.set_attributes("crawl-1", {"customer": None}, merge=True)
+        documents = await on.export(["crawl-1", "crawl-2"], children=True)
+        assert_type(documents, list[dict[str, Any]])
+        assert_type(await on.import_(documents, skip_existing=True), list[WorkflowId])
         await handle.cancel(children=True)
 
 

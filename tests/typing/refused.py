@@ -109,6 +109,7 @@ async def commands(engine: Engine) -> None:
     await on.fork("w", 1.5)  # pyright: ignore[reportArgumentType]
     await on.fork("w", priority=1)  # pyright: ignore[reportCallIssue]
     await on.rewind("w", timeout=1)  # pyright: ignore[reportCallIssue]
+    await on.import_("text")  # pyright: ignore[reportArgumentType]
     await on.set_attributes("w", ["a"])  # pyright: ignore[reportArgumentType]
 
 

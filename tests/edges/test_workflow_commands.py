@@ -7,7 +7,7 @@ import contextlib
 import json
 import re
 import sqlite3
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -193,6 +193,32 @@ def test_steps_with_their_outcomes(url: str) -> None:
     assert lines[-1] == "6 steps"
     bad = perdure("workflow", "steps", "bad", "--database", url)
     assert "ValueError: no\\x1b[31m" in bad.out
+
+
+def test_numbers(url: str) -> None:
+    ran = perdure("workflow", "count", "--database", url, "--json")
+    assert [(each["state"], each["workflows"]) for each in ran.json] == [
+        ("SUCCESS", 4),
+        ("ERROR", 1),
+    ]
+    ran = perdure(
+        *("workflow", "count", "-d", url, "--by", "name", "--by", "created", "--span", "52w"),
+        *("--state", "SUCCESS", "--since", "1h", "--json"),
+    )
+    assert {(each["name"], each["workflows"]) for each in ran.json} == {
+        ("welcome", 3),
+        ("family", 1),
+    }
+    assert datetime.fromisoformat(ran.json[0]["created"]) < datetime.now(UTC)
+    lines = perdure("workflow", "count", "--database", url, "--by", "name").out.splitlines()
+    assert lines[0].split() == ["name", "workflows", "oldest", "longest", "wait", "longest", "life"]
+    assert [line.split()[:2] for line in lines[1:4]] == [
+        ["welcome", "3"],
+        ["doomed", "1"],
+        ["family", "1"],
+    ]
+    assert lines[4] == "5 workflows"
+    assert perdure("workflow", "count", "--database", url, "--by", "colour").code == 2
 
 
 def test_steps_page_by_page(url: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from perdure.cli.payloads import payload
 from perdure.cli.wording import iso_time
 from perdure.logic.explaining import Explanation
-from perdure.model.listing import Branch, Cursor
+from perdure.model.listing import Branch, CountKey, Cursor, WorkflowCount
 from perdure.model.queue import QueueDepth, QueueRow, Rate
 from perdure.model.version import VersionRow
 from perdure.model.workflow import StepRow, WorkflowRow
@@ -21,6 +21,22 @@ def print_workflows(rows: Sequence[WorkflowRow]) -> None:
 def print_workflow(row: WorkflowRow) -> None:
     """One workflow."""
     print_json(_workflow(row))
+
+
+def print_counts(keys: Sequence[CountKey], found: Sequence[WorkflowCount]) -> None:
+    """An array of numbers with what they are counted by; spans of time by their beginnings."""
+    print_json(
+        [
+            {
+                **{key.value: _counted_by(key, count) for key in keys},
+                "workflows": count.number,
+                "oldest_at": iso_time(count.oldest_at_ms),
+                "longest_wait_ms": count.longest_wait_ms,
+                "longest_life_ms": count.longest_life_ms,
+            }
+            for count in found
+        ]
+    )
 
 
 def print_tree(branches: Sequence[Branch]) -> None:
@@ -106,6 +122,11 @@ def _workflow(row: WorkflowRow) -> dict[str, Any]:
         "output": payload(row.output, row.serialization).value,
         "error": payload(row.error, row.serialization).value,
     }
+
+
+def _counted_by(key: CountKey, count: WorkflowCount) -> str | None:
+    value = getattr(count, key.field)
+    return iso_time(value) if key.is_instant else value
 
 
 def _step(row: StepRow) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from perdure.cli.limits import limits_in_words, settings_in_words
 from perdure.cli.payloads import payload
 from perdure.cli.wording import local_time, printable
 from perdure.logic.phrases import duration, plural
-from perdure.model.listing import Branch
+from perdure.model.listing import Branch, CountKey, WorkflowCount
 from perdure.model.queue import QueueDepth, QueueRow
 from perdure.model.status import WorkflowState
 from perdure.model.version import VersionRow
@@ -46,6 +46,19 @@ def print_workflow_table(rows: Sequence[WorkflowRow], app: str | None) -> None:
     for row in rows:
         table.add_row(*_texts(row.workflow_id), *_cells(row))
     _print(table)
+
+
+def print_count_table(keys: Sequence[CountKey], found: Sequence[WorkflowCount]) -> None:
+    """One line for each kind of workflows."""
+    table = _table(*keys, "workflows", "oldest", "longest wait", "longest life")
+    for count in found:
+        table.add_row(
+            *(_counted_by(key, count) for key in keys),
+            *_texts(f"{count.number:,}", local_time(count.oldest_at_ms)),
+            *_texts(_took(0, count.longest_wait_ms), _took(0, count.longest_life_ms)),
+        )
+    _print(table)
+    print(plural(sum(count.number for count in found), "workflow"))
 
 
 def print_tree_table(branches: Sequence[Branch]) -> None:
@@ -162,6 +175,14 @@ def _cells(row: WorkflowRow) -> Iterable[Text]:
         *_texts(row.key, row.queue_name, local_time(row.created_at_ms)),
         *_texts(_took(row.created_at_ms, row.completed_at_ms), row.attempts),
     ]
+
+
+def _counted_by(key: CountKey, count: WorkflowCount) -> Text:
+    if key is CountKey.STATE and count.state is not None:
+        return _state(count.state)
+    value = getattr(count, key.field)
+    (text,) = _texts(local_time(value) if key.is_instant else value)
+    return text
 
 
 def _lines(branches: Sequence[Branch]) -> list[str]:

@@ -1,4 +1,4 @@
-"""`perdure workflow list | get | steps | tree | explain`."""
+"""`perdure workflow list | count | get | steps | tree | explain`."""
 
 from typing import Annotated
 
@@ -8,6 +8,7 @@ from perdure.api.client import Client
 from perdure.api.filters import MOST_ROWS, ListOptions
 from perdure.api.pages import Page
 from perdure.cli.asking import ask
+from perdure.cli.counts import count_workflows
 from perdure.cli.filters import (
     AnyApp,
     Attributes,
@@ -41,6 +42,8 @@ workflows = typer.Typer(
     rich_markup_mode=None,
     help="Look at the workflows of a database, their recorded steps, and why one waits.",
 )
+
+workflows.command("count")(count_workflows)
 
 WorkflowIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")]
 

@@ -111,10 +111,25 @@ class CountKey(StrEnum):
     @property
     def is_instant(self) -> bool:
         """Whether it is counted by spans of time."""
-        return self in INSTANTS
+        return self.field.endswith("_at_ms")
+
+    @property
+    def field(self) -> str:
+        """Where a `WorkflowCount` says what it is counted by."""
+        return _FIELDS[self]
 
 
-INSTANTS = frozenset({CountKey.CREATED, CountKey.STARTED, CountKey.COMPLETED})
+_FIELDS = {
+    CountKey.STATE: "state",
+    CountKey.QUEUE: "queue_name",
+    CountKey.NAME: "name",
+    CountKey.VERSION: "application_version",
+    CountKey.EXECUTOR: "executor_id",
+    CountKey.APPLICATION: "application_name",
+    CountKey.CREATED: "created_at_ms",
+    CountKey.STARTED: "started_at_ms",
+    CountKey.COMPLETED: "completed_at_ms",
+}
 
 
 class CountRequest(WorkflowFilter, frozen=True):

@@ -1,7 +1,7 @@
 """How the rows of listings and counts become values."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -30,22 +30,9 @@ def each_once(found: Iterable[WorkflowRow]) -> list[WorkflowRow]:
     return list(once.values())
 
 
-_COUNT_FIELDS: Final = {
-    CountKey.STATE: "state",
-    CountKey.QUEUE: "queue_name",
-    CountKey.NAME: "name",
-    CountKey.VERSION: "application_version",
-    CountKey.EXECUTOR: "executor_id",
-    CountKey.APPLICATION: "application_name",
-    CountKey.CREATED: "created_at_ms",
-    CountKey.STARTED: "started_at_ms",
-    CountKey.COMPLETED: "completed_at_ms",
-}
-
-
 def workflow_count(row: Row, by: Sequence[CountKey]) -> WorkflowCount:
     """From `number`, `oldest_at`, `longest_wait`, `longest_life` and what was counted by."""
-    alike: dict[str, Any] = {_COUNT_FIELDS[key]: row[f"key_{key.value}"] for key in by}
+    alike: dict[str, Any] = {key.field: row[f"key_{key.value}"] for key in by}
     if CountKey.STATE in by:
         alike["state"] = WorkflowState(alike["state"])
     return WorkflowCount(

@@ -29,6 +29,7 @@ from perdure.errors import (
     InvalidArgument,
     ListingTooSlow,
     NoForkPoint,
+    NotAuthorized,
     PerdureError,
     QueueDeduplicated,
     RecoveryLimitExceeded,
@@ -55,6 +56,7 @@ from perdure.model.management import LastStep
 from perdure.model.queue import QueueDepth, QueueRow
 from perdure.model.status import WorkflowState
 from perdure.model.workflow import StepRow, WorkflowRow
+from perdure.serialization import Serializer
 
 __all__ = [
     "AwaitedWorkflowCancelled",
@@ -74,6 +76,7 @@ __all__ = [
     "ListingTooSlow",
     "Message",
     "NoForkPoint",
+    "NotAuthorized",
     "OnConflict",
     "Page",
     "PerdureError",
@@ -87,6 +90,7 @@ __all__ = [
     "Retention",
     "Selected",
     "SerializationError",
+    "Serializer",
     "StepRetriesExhausted",
     "StepRow",
     "StepTimeout",

@@ -185,7 +185,7 @@ def prepared_each(planned: Iterable[Planned]) -> list[Prepared]:
     starts: list[Prepared] = []
     try:
         for plan, args, kwargs, workflow_id in planned:
-            payload = plan.codecs.arguments.encode(args, kwargs)
+            payload = plan.codecs.arguments.encode(args, kwargs, plan.label)
             starts.append(Prepared(plan, payload, workflow_id))
     except PerdureError as refusal:
         refusal.add_note(_note(len(starts)))

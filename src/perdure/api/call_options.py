@@ -51,8 +51,10 @@ class EnqueueOptions(PlacementOptions, total=False):
     `deadline` (an aware datetime) bounds it, None makes it unbounded; a child not given one takes
     its parent's deadline. `attributes` is a JSON object kept with the row. `authenticated_user`,
     his `authenticated_roles`, and the `assumed_role` among them say for whom it runs, which nothing
-    checks but a workflow's `required_roles`; a child given none of the three has its parent's. The
-    others say where in the queue it stands; see `PlacementOptions`.
+    checks but a workflow's `required_roles`; a child given none of the three has its parent's.
+    `serializer` names the format of its arguments, steps and result, one of the engine's own or
+    `portable_json`; a child has its parent's unless given one. The others say where in the queue it
+    stands; see `PlacementOptions`.
     """
 
     id: str | None
@@ -63,6 +65,7 @@ class EnqueueOptions(PlacementOptions, total=False):
     authenticated_user: str | None
     authenticated_roles: Sequence[str]
     assumed_role: str | None
+    serializer: str | None
 
 
 class StartOptions(EnqueueOptions, total=False):
@@ -88,6 +91,7 @@ class CallOptions(msgspec.Struct, frozen=True):
     id_policy: IdPolicy = IdPolicy.JOIN
     placement: Placement = HERE
     principal: Principal | None = None
+    serializer: str | None = None
 
 
 NO_OPTIONS: Final = CallOptions()
@@ -114,6 +118,7 @@ def checked_options(options: StartOptions) -> CallOptions:
         id_policy=checked_choice("id_policy", IdPolicy, options.get("id_policy", IdPolicy.JOIN)),
         placement=placement_of(options.get("queue"), options),
         principal=_principal(options),
+        serializer=options.get("serializer"),
     )
 
 

@@ -36,7 +36,7 @@ from perdure.logic.durations import Duration, seconds_of
 from perdure.model.ids import WorkflowId
 from perdure.model.talk import Key
 from perdure.ports.store import Store
-from perdure.serialization import Serialization
+from perdure.serialization import Serialization, Serializer
 
 T = TypeVar("T")
 
@@ -44,11 +44,11 @@ T = TypeVar("T")
 class Client:
     """Access to the workflows and queues of a database, for programs that have none of their code.
 
-    An async context manager. `url` and `schema` mean what they mean for `Engine`, and come from the
-    environment in the same way. With `name` it acts for that application: it sees the workflows,
-    queues and versions of that one and of none, and what it writes is that one's. Without, it sees
-    those of all, and what it enqueues belongs to the first application that takes it. Nothing it
-    does in a workflow is a step. It creates nothing: where there is no system schema
+    An async context manager. `url`, `schema` and `serializers` mean what they mean for `Engine`,
+    and come from the environment in the same way. With `name` it acts for that application: it sees
+    the workflows, queues and versions of that one and of none, and what it writes is that one's.
+    Without, it sees those of all, and what it enqueues belongs to the first application that takes
+    it. Nothing it does in a workflow is a step. It creates nothing: where there is no system schema
     entering raises `SchemaMissing`, which says how to make one, and where there is no database
     `DatabaseUnavailable`.
 
@@ -58,11 +58,17 @@ class Client:
     """
 
     def __init__(
-        self, url: str | None = None, *, name: str | None = None, schema: str | None = None
+        self,
+        url: str | None = None,
+        *,
+        name: str | None = None,
+        schema: str | None = None,
+        serializers: Mapping[str, Serializer] | None = None,
     ) -> None:
         given = {"url": url, "name": name, "schema": schema}
         self._config = from_environment(given, os.environ)
         self._application = name
+        self._serializers = dict(serializers or {})
         self._clock = SystemClock()
         self._ids = SystemIds()
         self._retry = Retry(self._clock, self._ids)
@@ -236,7 +242,11 @@ class Client:
     def _build_desk(self, store: Store) -> Desk:
         config, tasks = self._config, Tasks()
         serialization = Serialization(
-            config.max_value_bytes, config.unpickle, (), DECORATED.error_class
+            config.max_value_bytes,
+            config.unpickle,
+            (),
+            DECORATED.error_class,
+            self._serializers,
         )
         speaker = Speaker(tasks, store, self._clock, self._retry, serialization, is_told=False)
         waiter = Waiter(tasks, store, self._retry, lambda _: False, speaker.signals.hear_end)

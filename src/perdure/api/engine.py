@@ -33,13 +33,17 @@ from perdure.model.wire import SEND, SEND_BULK
 from perdure.ports.clock import Clock
 from perdure.ports.ids import Ids
 from perdure.ports.store import Store
-from perdure.serialization import Serialization
+from perdure.serialization import Serialization, Serializer
 
 R = TypeVar("R")
 
 
 class EngineOptions(TypedDict, total=False):
-    """Settings of an engine; see `perdure.config.EngineConfig` for what each means."""
+    """Settings of an engine; see `perdure.config.EngineConfig` for what each means.
+
+    `serializers` are formats of your own, by the names that rows bear as their label; see
+    `Serializer`.
+    """
 
     name: str
     version: str | None
@@ -57,6 +61,7 @@ class EngineOptions(TypedDict, total=False):
     grace: Duration
     direct_url: str | None
     retention: Retention | None
+    serializers: Mapping[str, Serializer]
 
 
 class Engine:
@@ -85,6 +90,7 @@ class Engine:
         ids: Ids | None = None,
         **options: Unpack[EngineOptions],
     ) -> None:
+        self._serializers = dict(options.pop("serializers", {}))
         given = {"url": url, "listen": _names(listen), **options}
         self._config = from_environment(given, os.environ)
         self._queues = _declared(queues)
@@ -276,7 +282,11 @@ class Engine:
         config = self._config
         registry = Registry(
             Serialization(
-                config.max_value_bytes, config.unpickle, self._errors, DECORATED.error_class
+                config.max_value_bytes,
+                config.unpickle,
+                self._errors,
+                DECORATED.error_class,
+                self._serializers,
             )
         )
         registry.register(DECORATED.workflows() if self._listed is None else self._listed)

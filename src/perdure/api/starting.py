@@ -8,6 +8,7 @@ from perdure.api.call_options import CallOptions, IdPolicy
 from perdure.api.handle import ResultCall, Target, WorkflowHandle
 from perdure.api.placement import check_placements
 from perdure.api.running import kernel_for
+from perdure.api.values import attributes_text
 from perdure.engine.context import PLACE, StepScope
 from perdure.engine.intake import Intake, StartAnswer
 from perdure.engine.journal import DurableCall, PendingCall, await_later, note_record, refused
@@ -66,6 +67,7 @@ class Plan(NamedTuple):
     options: CallOptions
     attributes: str | None
     principal: Principal
+    label: str
 
     async def check(self) -> None:
         """Raise what cannot be enqueued, by what is registered now."""
@@ -83,7 +85,7 @@ class Prepared(NamedTuple):
 
     def launch(self, workflow_id: WorkflowId, parent: Run | None) -> Launch:
         """The row and what running it needs."""
-        intake, definition, _, options, attributes, principal = self.plan
+        intake, definition, _, options, attributes, principal, label = self.plan
         text, args, kwargs = self.payload
         placement = options.placement
         deadline_ms = options.deadline_ms
@@ -100,7 +102,7 @@ class Prepared(NamedTuple):
             config_name=key.config_name or None,
             state=placement.state,
             inputs=text,
-            serialization=PORTABLE_JSON,
+            serialization=label,
             application_version=placement.version or intake.version_of(placement.application),
             creator=intake.desk.ids.token(),
             queue_name=placement.queue,
@@ -135,8 +137,8 @@ def plan_of(callee: Callee, options: CallOptions) -> Plan:
         )
     chosen = options.engine.kernel if options.engine is not None else None
     kernel = kernel_for(callee.definition, chosen)
-    inherited = NOBODY if place is None else place.run.principal
-    return planned(kernel.intake, callee.definition, callee.codecs(kernel), options, inherited)
+    parent = None if place is None else place.run
+    return planned(kernel.intake, callee.definition, callee.codecs(kernel), options, parent)
 
 
 def planned(
@@ -144,17 +146,19 @@ def planned(
     definition: WorkflowDefinition,
     codecs: WorkflowCodecs,
     options: CallOptions,
-    inherited: Principal = NOBODY,
+    parent: Run | None = None,
 ) -> Plan:
     """What all starts of one call have in common, which go that way; raises `NotAuthorized`."""
-    principal = inherited if options.principal is None else options.principal
+    serialization = intake.desk.speaker.serialization
+    label = PORTABLE_JSON if parent is None else parent.label
+    if options.serializer is not None:
+        label = serialization.chosen(options.serializer)
+    principal = options.principal or (NOBODY if parent is None else parent.principal)
     principal = acting(principal, definition.required_roles, str(definition.key))
     attributes = None
     if options.attributes is not None:
-        serialization = intake.desk.speaker.serialization
-        codec = serialization.value(dict[str, Any], "attributes")
-        attributes = codec.encode(options.attributes)[0]
-    return Plan(intake, definition, codecs, options, attributes, principal)
+        attributes = attributes_text(serialization, options.attributes)
+    return Plan(intake, definition, codecs, options, attributes, principal, label)
 
 
 def prepared(
@@ -167,7 +171,7 @@ def prepared(
     """One start, ready to be written, or why it cannot be."""
     try:
         plan = plan_for(callee, options)
-        payload = plan.codecs.arguments.encode(args, kwargs)
+        payload = plan.codecs.arguments.encode(args, kwargs, plan.label)
     except PerdureError as refusal:
         return refusal
     return Prepared(plan, payload, options.workflow_id)
@@ -210,7 +214,8 @@ def _check_holder(start: Prepared, row: NewWorkflow, standing: StandingWorkflow)
 
 async def compare_arguments(speaker: Speaker, rows: Sequence[NewWorkflow]) -> None:
     """An id names one workflow: joining it with other arguments is allowed, and said."""
-    wanted = {row.workflow_id: row.inputs for row in rows}
+    # Formats of the user's own need not write the same text twice.
+    wanted = {row.workflow_id: row.inputs for row in rows if row.serialization == PORTABLE_JSON}
     if not wanted:
         return
     asked = ListingRequest(ids=tuple(wanted), with_inputs=True, limit=len(wanted))

@@ -25,7 +25,6 @@ from perdure.errors import (
 )
 from perdure.logic.durations import Duration, seconds_of
 from perdure.logic.retry import Backoff
-from perdure.model.wire import PORTABLE_JSON
 from perdure.model.workflow import StepRow
 from perdure.serialization import ValueCodec
 
@@ -138,7 +137,7 @@ class StepCall(DurableCall[R]):
         try:
             value = await self._value(run)
             run.check_signal()
-            text, value = codec.encode(value)
+            text, value = codec.encode_as(run.label, value)
         except NOT_OF_A_STEP:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
@@ -149,7 +148,7 @@ class StepCall(DurableCall[R]):
             return await self._fail(run, started_at_ms, error)
         standing = await kernel.journal.record(
             run,
-            self.checkpoint(run, started_at_ms, output=text, serialization=PORTABLE_JSON),
+            self.checkpoint(run, started_at_ms, output=text, serialization=run.label),
         )
         return cast("R", value) if standing is None else await self.replay(run, standing)
 
@@ -169,14 +168,15 @@ class StepCall(DurableCall[R]):
     async def _fail(self, run: Run, started_at_ms: int, error: BaseException) -> R:
         run.check_signal()
         errors = run.kernel.registry.serialization.errors
-        text = errors.encode(error)
+        label = run.label
+        text = errors.encode_as(label, error)
         standing = await run.kernel.journal.record(
-            run, self.checkpoint(run, started_at_ms, error=text, serialization=PORTABLE_JSON)
+            run, self.checkpoint(run, started_at_ms, error=text, serialization=label)
         )
         if standing is not None:
             return await self.replay(run, standing)
         # What a replay raises, down to its cause, with the traceback that only this run has.
-        recorded = errors.decode(text, PORTABLE_JSON)
+        recorded = errors.decode(text, label)
         raise recorded.with_traceback(error.__traceback__) from recorded.__cause__
 
     def _value(self, run: Run) -> Awaitable[R]:

@@ -6,9 +6,17 @@ or an engine, imports a module because a text names it, or reads a pickle unless
 """
 
 from perdure.serialization.arguments import ArgumentsCodec
+from perdure.serialization.custom import Serializer
 from perdure.serialization.failures import ErrorCodec
 from perdure.serialization.hints import annotations_of
 from perdure.serialization.registry import Serialization
 from perdure.serialization.values import ValueCodec
 
-__all__ = ["ArgumentsCodec", "ErrorCodec", "Serialization", "ValueCodec", "annotations_of"]
+__all__ = [
+    "ArgumentsCodec",
+    "ErrorCodec",
+    "Serialization",
+    "Serializer",
+    "ValueCodec",
+    "annotations_of",
+]

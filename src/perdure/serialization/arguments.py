@@ -5,16 +5,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perdure.errors import InvalidArgument, ValueTooLarge
+from perdure.model.wire import PORTABLE_JSON
 from perdure.serialization.codec import Codec, Misfit, wrong_kind
+from perdure.serialization.custom import Format
 from perdure.serialization.nesting import SHALLOW_BYTES, check_depth
 from perdure.serialization.pickled import Labels, load_pickle
-from perdure.serialization.text import dump, parse
+from perdure.serialization.text import dump
 from perdure.serialization.values import refusal, undecodable
 
 _POSITIONAL = "positionalArgs"
 _NAMED = "namedArgs"
-_PICKLED_POSITIONAL = "args"
-_PICKLED_NAMED = "kwargs"
+_WRAPPED_POSITIONAL = "args"
+_WRAPPED_NAMED = "kwargs"
 
 Place = int | str
 """Where a call gives an argument: its position, or its name."""
@@ -76,9 +78,12 @@ class ArgumentsCodec:
         self._needed = len(places) + 1 if only_named else positional
 
     def encode(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any]
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        serialization: str = PORTABLE_JSON,
     ) -> tuple[str, tuple[Any, ...], dict[str, Any]]:
-        """The stored text, and the arguments a replay will read from it.
+        """The stored text in that format, and the arguments a replay will read from it.
 
         Raises `InvalidArgument` if the call does not fit the signature, `UnserializableValue`
         with the path of what cannot be stored, or `ValueTooLarge`.
@@ -90,6 +95,9 @@ class ArgumentsCodec:
         positional = [self._lower(index, value) for index, value in enumerate(args)]
         named = {name: self._lower(name, value) for name, value in kwargs.items()}
         raw = self._dump(named, positional)
+        custom = self._labels.custom(serialization)
+        if custom is not None:
+            raw = self._write(custom, named, positional)
         if len(raw) > self._limit:
             raise ValueTooLarge(self._what, len(raw), self._limit)
         try:
@@ -159,6 +167,14 @@ class ArgumentsCodec:
         except Exception as error:
             raise refusal(self._what, self._root(place), value, error) from error
 
+    def _write(self, custom: Format, named: dict[str, Any], positional: list[Any]) -> bytes:
+        """In a format that wraps them as it does in every SDK whose formats are in Python."""
+        tree = {_WRAPPED_POSITIONAL: positional, _WRAPPED_NAMED: named}
+        try:
+            return custom.write(tree).encode()
+        except Misfit as misfit:
+            raise refusal(self._what, "the arguments", tree, misfit) from misfit
+
     def _dump(self, named: dict[str, Any], positional: list[Any]) -> bytes:
         tree = {_NAMED: named, _POSITIONAL: positional}
         try:
@@ -186,16 +202,17 @@ class ArgumentsCodec:
             return (), {}
         if self._labels.is_pickled(text, serialization):
             pickled = load_pickle(text)
-            return tuple(pickled[_PICKLED_POSITIONAL]), dict(pickled[_PICKLED_NAMED])
-        envelope = parse(text)
+            return tuple(pickled[_WRAPPED_POSITIONAL]), dict(pickled[_WRAPPED_NAMED])
+        envelope = self._labels.tree(text, serialization)
         if type(envelope) is not dict:
             raise wrong_kind(envelope, "an object of arguments")
-        positional = envelope.get(_POSITIONAL)
-        named = envelope.get(_NAMED)
+        is_custom = self._labels.custom(serialization) is not None
+        positional = envelope.get(_WRAPPED_POSITIONAL if is_custom else _POSITIONAL)
+        named = envelope.get(_WRAPPED_NAMED if is_custom else _NAMED)
         positional = [] if positional is None else positional
         named = {} if named is None else named
         if type(positional) is not list or type(named) is not dict:
-            raise Misfit(f"{_POSITIONAL} must be an array and {_NAMED} an object")
+            raise Misfit("the positional arguments must be an array, the named ones an object")
         self._bind(positional, named)
         return self._lift(positional, named)
 

@@ -13,6 +13,7 @@ from typing import Any
 from perdure import errors as own
 from perdure.errors import ConfigurationError, RemoteError
 from perdure.serialization.codec import Misfit
+from perdure.serialization.custom import Format
 from perdure.serialization.envelope import (
     describe,
     message_of,
@@ -83,6 +84,9 @@ class ErrorCodec:
 
     def encode_as(self, serialization: str | None, error: BaseException) -> str:
         """As `encode`, in the format of a row that has a label already."""
+        custom = self._labels.custom(serialization)
+        if custom is not None:
+            return self._encode_by(custom, error)
         try:
             if not self._labels.writes_pickle(serialization):
                 return self.encode(error)
@@ -93,6 +97,17 @@ class ErrorCodec:
             return text
         description = f"{type(error).__name__}: {message_of(error)}"
         return dump_pickle(Exception(description[:_MESSAGE_CHARACTERS]))
+
+    def _encode_by(self, custom: Format, error: BaseException) -> str:
+        """In a format of the user's own; plainly, and of no more than its name, if that fails."""
+        for envelope in self._ever_less(error):
+            try:
+                text = custom.write(parse(dump(envelope).decode()))
+            except (Misfit, RecursionError):
+                continue
+            if len(text.encode()) <= self._limit:
+                return text
+        return dump({"name": type(error).__name__, "message": "", "code": None}).decode()
 
     def decode(self, text: str | None, serialization: str | None) -> Exception:
         """The error of a row's text: its own class where that is known, else `RemoteError`.
@@ -110,7 +125,8 @@ class ErrorCodec:
                 name, message = peek_pickle(text)
                 return RemoteError(name, f"{message} ({misfit.reason})")
         try:
-            return self._read(parse(text), text)
+            tree = self._labels.tree(text, serialization)
+            return self._unpickled(tree) if isinstance(tree, Exception) else self._read(tree, text)
         except (Misfit, RecursionError):
             return RemoteError("Error", text)
 

@@ -6,10 +6,13 @@ modules for it are imported only then.
 
 import base64
 import binascii
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perdure.model.wire import PORTABLE_JSON, PY_PICKLE
 from perdure.serialization.codec import Misfit, Unavailable
+from perdure.serialization.custom import Format
+from perdure.serialization.text import parse
 
 _PROTOCOL = 4
 """The one the other SDK writes on every Python it supports, so that each can read it."""
@@ -23,17 +26,32 @@ class Labels:
 
     A row without a label was written with its application's own format, which it does not name: it
     is a pickle if it looks like one, else JSON; what is written for it is a pickle where pickles
-    may be read.
+    may be read. Any other label is the name of a format of the user's own.
     """
 
-    __slots__ = ("_unpickle",)
+    __slots__ = ("_formats", "_unpickle")
 
-    def __init__(self, *, unpickle: bool) -> None:
+    def __init__(self, *, unpickle: bool, formats: Mapping[str, Format] | None = None) -> None:
         self._unpickle = unpickle
+        self._formats = formats or {}
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The formats of the user's own."""
+        return tuple(self._formats)
+
+    def custom(self, serialization: str | None) -> Format | None:
+        """The user's own format of that name, if it is one."""
+        return self._formats.get(serialization) if serialization else None
+
+    def tree(self, text: str, serialization: str | None) -> Any:
+        """The tree of a text that is no pickle; raises `Misfit`."""
+        custom = self.custom(serialization)
+        return parse(text) if custom is None else custom.read(text)
 
     def is_pickled(self, text: str, serialization: str | None) -> bool:
         """Whether a text is a pickle, else JSON; raises `Unavailable` if it is not read here."""
-        if serialization == PORTABLE_JSON:
+        if serialization == PORTABLE_JSON or self.custom(serialization) is not None:
             return False
         pickled = serialization == PY_PICKLE or (
             not serialization and text.startswith(_FIRST_BYTES)
@@ -45,8 +63,9 @@ class Labels:
             )
         if serialization and not pickled:
             raise Unavailable(
-                f"this engine knows no format {serialization!r}; what several languages share is "
-                f"written as {PORTABLE_JSON!r}"
+                f"no format {serialization!r} is known here; name it with "
+                f"serializers={{{serialization!r}: ...}}. What several languages share is written "
+                f"as {PORTABLE_JSON!r}"
             )
         return pickled
 

@@ -1,13 +1,15 @@
 """The codecs of one engine."""
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from perdure.errors import RegistrationError
+from perdure.errors import InvalidArgument, RegistrationError
+from perdure.model.wire import PORTABLE_JSON
 from perdure.serialization.arguments import ArgumentsCodec
 from perdure.serialization.choices import Unstorable
 from perdure.serialization.codec import Codec
+from perdure.serialization.custom import Serializer, formats_of
 from perdure.serialization.failures import ErrorCodec, KnownError
 from perdure.serialization.hints import annotations_of
 from perdure.serialization.pickled import Labels
@@ -20,7 +22,8 @@ class Serialization:
 
     `max_value_bytes` bounds every stored text (UTF-8); `unpickle` allows reading `py_pickle` rows;
     `errors` are the exception classes that come back as themselves; `known_error` finds a class,
-    already loaded and known to the engine, by module and qualified name.
+    already loaded and known to the engine, by module and qualified name. `serializers` are the
+    user's own formats, by name.
     """
 
     def __init__(
@@ -29,11 +32,25 @@ class Serialization:
         unpickle: bool,  # noqa: FBT001  named in every call
         errors: Sequence[type[BaseException]],
         known_error: KnownError,
+        serializers: Mapping[str, Serializer] | None = None,
     ) -> None:
         self._limit = max_value_bytes
-        self._labels = Labels(unpickle=unpickle)
+        self._labels = Labels(unpickle=unpickle, formats=formats_of(serializers or {}))
         self._builder = Builder()
         self.errors = ErrorCodec(max_value_bytes, self._labels, errors, known_error)
+
+    def label_for(self, serialization: str | None) -> str:
+        """How payloads of a row of that label are written beside it: as its own format, if that is
+        one of the user's, else as what every SDK reads."""
+        custom = self._labels.custom(serialization)
+        return PORTABLE_JSON if custom is None or serialization is None else serialization
+
+    def chosen(self, serializer: str) -> str:
+        """The label of a format that a call chooses; raises `InvalidArgument` if there is none."""
+        if serializer != PORTABLE_JSON and self._labels.custom(serializer) is None:
+            known = ", ".join((PORTABLE_JSON, *self._labels.names))
+            raise InvalidArgument(f"serializer={serializer!r}: there are {known}")
+        return serializer
 
     def value(self, annotation: object, what: str) -> ValueCodec[Any]:
         """The codec for values annotated `annotation` (`Any` or `Parameter.empty`: none).

@@ -3,10 +3,12 @@
 from typing import Any, Generic, TypeVar
 
 from perdure.errors import FormatUnavailable, UndecodableValue, UnserializableValue, ValueTooLarge
+from perdure.model.wire import PORTABLE_JSON
 from perdure.serialization.codec import Codec, Misfit, Unavailable
+from perdure.serialization.custom import Format
 from perdure.serialization.nesting import SHALLOW_BYTES, check_depth, explain_nesting
 from perdure.serialization.pickled import Labels, dump_pickle, load_pickle
-from perdure.serialization.text import dump, parse
+from perdure.serialization.text import dump
 
 T = TypeVar("T")
 
@@ -48,6 +50,11 @@ class ValueCodec(Generic[T]):
 
     def encode_as(self, serialization: str | None, value: T) -> tuple[str, T]:
         """As `encode`, in the format of a row that has a label already."""
+        if serialization == PORTABLE_JSON:
+            return self.encode(value)
+        custom = self._labels.custom(serialization)
+        if custom is not None:
+            return self._encode_by(custom, value)
         try:
             if not self._labels.writes_pickle(serialization):
                 return self.encode(value)
@@ -58,6 +65,18 @@ class ValueCodec(Generic[T]):
         except Misfit as misfit:
             raise refusal(self._what, "$", value, misfit) from misfit
         raise ValueTooLarge(self._what, len(text), self._limit)
+
+    def _encode_by(self, custom: Format, value: T) -> tuple[str, T]:
+        try:
+            is_atom = type(value) in self._atoms
+            tree = value if is_atom else self._lower(value)
+            text = custom.write(tree)
+            read: T = tree if is_atom or self._identity else self._lift(tree)
+        except Exception as error:
+            raise refusal(self._what, "$", value, error) from error
+        if len(text.encode()) > self._limit:
+            raise ValueTooLarge(self._what, len(text.encode()), self._limit)
+        return text, read
 
     def decode(self, text: str | None, serialization: str | None) -> T:
         """The value of a row's text under the row's label; SQL NULL is None in every format.
@@ -72,7 +91,7 @@ class ValueCodec(Generic[T]):
             if self._labels.is_pickled(text, serialization):
                 value = load_pickle(text)
             else:
-                value = parse(text)
+                value = self._labels.tree(text, serialization)
                 if type(value) not in self._atoms:
                     value = self._lift(value)
         except Exception as error:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perdure import UnexpectedStep, WorkflowState, sleep, step, workflow
+from perdure import UnexpectedStep, WorkflowState, patch, sleep, step, workflow
 from tests.compat.conftest import Dbos
 from tests.support.engines import Lab
 from tests.support.process import ChildProcess
@@ -62,6 +62,13 @@ async def journey(word: str) -> list[Any]:
     return [begun, await leg(word), await stand(word), await first("end")]
 
 
+@workflow(name="detour")
+async def detour(word: str) -> list[str]:
+    begun = await first(word)
+    way = await first("new") if await patch("way") else await first("old")
+    return [begun, way, await stand(word)]
+
+
 @workflow(name="naps")
 async def naps(word: str) -> str:
     await sleep(DAY)
@@ -82,6 +89,24 @@ def application(python: Path, url: str, *ids: str, **settings: Any) -> ChildProc
         **settings,
     }
     return ChildProcess(PROGRAM, url, json.dumps(told), *ids, python=python)
+
+
+@pytest.mark.parametrize("patching", [True, False], ids=["patched", "old"])
+async def test_a_killed_dbos_workflow_keeps_its_way_around_a_patch(
+    shared_lab: Lab, dbos: Dbos, dbos_python: Path, patching: bool
+) -> None:
+    """Their marker is ours; without one, what they recorded there says that the run is an old one."""
+    lab = shared_lab
+    told = {"workflow": "detour", "patching": patching, "stands": True}
+    with application(dbos_python, lab.url, "w", **told) as doomed:
+        await doomed.reaches("stands w")
+        doomed.kill()
+    marker = ["DBOS.patch-way"] if patching else []
+    assert await lab.history("w") == list(enumerate(["first", *marker, "first"], 1))
+    engine = await lab.start(detour, version="shared", unpickle=True)
+    await dbos.ask("resume_workflow", "w")
+    assert await engine.handle("w", detour) == ["W", "NEW" if patching else "OLD", "w stood"]
+    assert ran == {"stand": 1}
 
 
 async def left_standing(python: Path, lab: Lab, **settings: Any) -> None:

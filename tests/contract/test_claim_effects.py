@@ -3,6 +3,7 @@
 import pytest
 
 from perdure.model.ids import WorkflowId
+from perdure.model.principal import Principal
 from perdure.model.workflow import ClaimedRun, Fence, WorkflowKey
 from tests.support import rows
 from tests.support.store import Process, Site
@@ -57,6 +58,9 @@ async def test_a_claim_returns_all_that_running_needs(site: Site, me: Process) -
         inputs='{"π":1}',
         partition_key="p",
         parent_workflow_id=parent.workflow_id,
+        authenticated_user="bob",
+        authenticated_roles='["staff", "boss"]',
+        assumed_role="boss",
     )
     mine = rows.token()
     (run,) = await me.claim(token=mine, keys=(WorkflowKey("f", "C", "x"),))
@@ -75,6 +79,7 @@ async def test_a_claim_returns_all_that_running_needs(site: Site, me: Process) -
         deadline_left_ms=None,
         parent_workflow_id=parent.workflow_id,
         created_at_ms=stored["created_at"],
+        principal=Principal("bob", ("staff", "boss"), "boss"),
     )
 
 

@@ -40,9 +40,11 @@ async def test_it_sees_its_application_s_workflows_and_any_by_id(sqlite_url: str
         await double.options(id="theirs").start(1)
     async with Client(sqlite_url, name="shop") as client:
         assert [row.workflow_id for row in await client.workflows.list()] == ["theirs"]
-    async with Client(sqlite_url) as client:
+    async with Client(sqlite_url, name="bank") as client:
         assert await client.workflows.list() == []
         assert (await client.workflows.get("theirs")).application_name == "shop"
+    async with Client(sqlite_url) as nameless:
+        assert [row.workflow_id for row in await nameless.workflows.list()] == ["theirs"]
 
 
 async def test_where_nothing_is_it_makes_nothing_and_says_what_to_do(

@@ -25,6 +25,10 @@ WAITING = (PROJECT / "docs/howto/waiting-work.md").read_text(encoding="utf-8")
 MANAGEMENT = (PROJECT / "docs/howto/management.md").read_text(encoding="utf-8")
 MESSAGES = (PROJECT / "docs/howto/messages.md").read_text(encoding="utf-8")
 CONCURRENCY = (PROJECT / "docs/howto/concurrency.md").read_text(encoding="utf-8")
+CHANGING = (PROJECT / "docs/howto/changing-code.md").read_text(encoding="utf-8")
+CLIENTS = (PROJECT / "docs/howto/clients.md").read_text(encoding="utf-8")
+USERS = (PROJECT / "docs/howto/users-and-roles.md").read_text(encoding="utf-8")
+VALUES = (PROJECT / "docs/explanation/values.md").read_text(encoding="utf-8")
 REPLAY = (PROJECT / "docs/explanation/replay.md").read_text(encoding="utf-8")
 
 
@@ -103,6 +107,10 @@ def test_every_command_is_on_its_page(command: str) -> None:
         *blocks(MANAGEMENT),
         *blocks(CONCURRENCY),
         *blocks(REPLAY),
+        *blocks(CHANGING),
+        *blocks(CLIENTS),
+        *blocks(USERS),
+        *blocks(VALUES),
     ],
 )
 def test_the_other_code_of_the_pages_stands_by_itself(block: str, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ class MovableClock:
 
 
 def build_store(
-    url: str, application: str, clock: Clock, *, deadline_s: float = DEADLINE_S
+    url: str, application: str | None, clock: Clock, *, deadline_s: float = DEADLINE_S
 ) -> Store:
     """A store on that database, not yet opened; a statement ends or fails within the deadline."""
     if url.startswith("postgres"):
@@ -91,7 +91,7 @@ class Database(Protocol):
     kind: str
     url: str
 
-    async def opened(self, application: str, clock: Clock) -> Store:
+    async def opened(self, application: str | None, clock: Clock) -> Store:
         """A store on it, open; the caller closes it."""
         ...
 
@@ -113,7 +113,7 @@ class MemoryDatabase:
     def __init__(self) -> None:
         self._store: Store | None = None
 
-    async def opened(self, application: str, clock: Clock) -> Store:
+    async def opened(self, application: str | None, clock: Clock) -> Store:
         if self._store is None:
             self._store = build_store(self.url, application, clock)
             await self._store.migrate()
@@ -138,7 +138,7 @@ class SqliteDatabase:
         self.url = f"{SQLITE_PREFIX}{path}"
         shutil.copy(template, path)
 
-    async def opened(self, application: str, clock: Clock) -> Store:
+    async def opened(self, application: str | None, clock: Clock) -> Store:
         store = build_store(self.url, application, clock)
         await store.open()
         return store
@@ -168,7 +168,7 @@ class PostgresDatabase:
     def __init__(self, url: str) -> None:
         self.url = url
 
-    async def opened(self, application: str, clock: Clock) -> Store:
+    async def opened(self, application: str | None, clock: Clock) -> Store:
         store = build_store(self.url, application, clock)
         await store.open()
         return store

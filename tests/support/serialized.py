@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, time, tzinfo
 from decimal import Decimal
 from enum import Enum
@@ -14,7 +15,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from perdure.errors import UndecodableValue, UnserializableValue
-from perdure.serialization import Serialization
+from perdure.serialization import Serialization, Serializer
 
 PORTABLE = "portable_json"
 PICKLE = "py_pickle"
@@ -27,8 +28,27 @@ def make(
     unpickle: bool = False,
     errors: tuple[type[BaseException], ...] = (),
     known: Callable[[str, str], type[BaseException] | None] = lambda _module, _name: None,
+    serializers: Mapping[str, Serializer] | None = None,
 ) -> Serialization:
-    return Serialization(max_value_bytes=limit, unpickle=unpickle, errors=errors, known_error=known)
+    return Serialization(
+        max_value_bytes=limit,
+        unpickle=unpickle,
+        errors=errors,
+        known_error=known,
+        serializers=serializers,
+    )
+
+
+class Spelled:
+    """A format that no reader takes for another: JSON, escaped and in base 64, behind a mark."""
+
+    def encode(self, tree: Any, /) -> str:
+        return "~" + base64.b64encode(json.dumps(tree).encode()).decode()
+
+    def decode(self, text: str, /) -> Any:
+        if not text.startswith("~"):
+            raise ValueError("no text of this format")
+        return json.loads(base64.b64decode(text[1:], validate=True))
 
 
 def raised(error: BaseException, cause: BaseException | None = None) -> BaseException:

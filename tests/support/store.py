@@ -167,7 +167,7 @@ class Site:
         """The way in, where the database is a Postgres."""
         return cast("PostgresBackdoor", self.backdoor)
 
-    async def store(self, application: str = "app") -> Store:
+    async def store(self, application: str | None = "app") -> Store:
         """An open store of its own; of a database in memory there is only the first one."""
         if self.kind == "memory" and self._stores:
             return self._stores[0]

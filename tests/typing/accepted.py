@@ -31,10 +31,12 @@ from perdure import (
     WorkflowRow,
     close_stream,
     current,
+    deprecate_patch,
     gather,
     get_event,
     get_events,
     join,
+    patch,
     read_stream,
     recv,
     run_step,
@@ -189,6 +191,50 @@ async def managing(engine: Engine, client: Client) -> None:
     assert_type(await engine.queues.depths(), list[QueueDepth])
     assert_type(await engine.workflows.explain("crawl-1"), Explanation)
     assert_type((await client.workflows.explain("crawl-1")).text, str)
+
+
+@workflow(required_roles=["manager"])
+async def changing(url: str) -> bool:
+    """A decision of a patch, and for whom the code runs."""
+    await deprecate_patch("old")
+    assert_type(await patch("new"), bool)
+    here = current()
+    assert_type(here.authenticated_user, str | None)
+    assert_type(here.authenticated_roles, tuple[str, ...])
+    bound = index.options(
+        authenticated_user="bob",
+        authenticated_roles=["manager"],
+        assumed_role=None,
+        serializer="plain",
+        queue="media",
+        application="other",
+    )
+    assert_type(await bound(url), dict[str, int])
+    return here.assumed_role == "manager"
+
+
+class Plain:
+    """A format of the user's own."""
+
+    def encode(self, tree: Any, /) -> str:
+        return str(tree)
+
+    def decode(self, text: str, /) -> Any:
+        return text
+
+
+async def clients() -> None:
+    """What a client enqueues and waits for."""
+    Engine("memory:", serializers={"plain": Plain()})
+    async with Client("memory:", name="shop", serializers={"plain": Plain()}) as client:
+        handle = await client.enqueue("index", queue="media", args=("a",), application="other")
+        assert_type(handle, WorkflowHandle[Any])
+        many = await client.enqueue_many([Submission("index", ("a",))], queue=media)
+        assert_type(many, list[WorkflowHandle[Any]])
+        assert_type(client.handle("w", into=int), WorkflowHandle[int])
+        assert_type(await client.handle("w", into=int), int)
+        assert_type(await client.select_workflow([handle, "w"]), WorkflowId)
+        assert_type(await client.join(many), None)
 
 
 async def outside() -> None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from perdure import (
+    Client,
     Engine,
     Queue,
     RateLimit,
     WorkflowHandle,
     gather,
     get_event,
+    patch,
     read_stream,
     recv,
     run_step,
@@ -101,6 +103,20 @@ async def generating(url: str) -> AsyncIterator[int]:
 @step(max_attempt=5)  # pyright: ignore[reportCallIssue, reportUntypedFunctionDecorator]
 async def misspelt(url: str) -> int:
     return len(url)
+
+
+@workflow(required_roles=3)  # pyright: ignore[reportArgumentType]
+async def guarded() -> None: ...
+
+
+Engine("memory:", serializers={"a": 3})  # pyright: ignore[reportArgumentType]
+
+
+async def clients(client: Client) -> None:
+    await client.enqueue("index")  # pyright: ignore[reportCallIssue]
+    await client.enqueue("index", queue="q", application=3)  # pyright: ignore[reportArgumentType]
+    client.handle(3)  # pyright: ignore[reportArgumentType]
+    await patch(3)  # pyright: ignore[reportArgumentType]
 
 
 async def commands(engine: Engine) -> None:

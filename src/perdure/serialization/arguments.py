@@ -18,6 +18,9 @@ _NAMED = "namedArgs"
 _WRAPPED_POSITIONAL = "args"
 _WRAPPED_NAMED = "kwargs"
 
+_SHARED = (_POSITIONAL, _NAMED)
+_WRAPPED = (_WRAPPED_POSITIONAL, _WRAPPED_NAMED)
+
 Place = int | str
 """Where a call gives an argument: its position, or its name."""
 
@@ -207,12 +210,12 @@ class ArgumentsCodec:
         if type(envelope) is not dict:
             raise wrong_kind(envelope, "an object of arguments")
         is_custom = self._labels.custom(serialization) is not None
-        positional = envelope.get(_WRAPPED_POSITIONAL if is_custom else _POSITIONAL)
-        named = envelope.get(_WRAPPED_NAMED if is_custom else _NAMED)
+        at, by_name = _WRAPPED if is_custom else _SHARED
+        positional, named = envelope.get(at), envelope.get(by_name)
         positional = [] if positional is None else positional
         named = {} if named is None else named
         if type(positional) is not list or type(named) is not dict:
-            raise Misfit("the positional arguments must be an array, the named ones an object")
+            raise Misfit(f"{at} must be an array and {by_name} an object")
         self._bind(positional, named)
         return self._lift(positional, named)
 

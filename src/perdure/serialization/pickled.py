@@ -63,7 +63,7 @@ class Labels:
             )
         if serialization and not pickled:
             raise Unavailable(
-                f"no format {serialization!r} is known here; name it with "
+                f"this engine knows no format {serialization!r}; give it the one of that name with "
                 f"serializers={{{serialization!r}: ...}}. What several languages share is written "
                 f"as {PORTABLE_JSON!r}"
             )

@@ -21,7 +21,7 @@ from hypothesis.strategies import SearchStrategy
 
 from perdure.errors import RegistrationError, UnserializableValue
 from perdure.serialization.equality import exactly
-from tests.support.serialized import PORTABLE, WHAT, fingerprint, make, strict
+from tests.support.serialized import PORTABLE, WHAT, Spelled, fingerprint, make, strict
 
 Typed = tuple[Any, SearchStrategy[Any]]
 
@@ -169,6 +169,21 @@ def test_every_annotation_keeps_the_values_of_others_exactly_or_refuses_them(
     annotation, _ = data.draw(typed)
     _, values = data.draw(typed)
     held_to_the_rule(annotation, data.draw(values))
+
+
+@given(st.data())
+def test_a_format_of_the_user_s_own_keeps_what_the_shared_one_keeps(data: st.DataObject) -> None:
+    annotation, values = data.draw(typed)
+    value = data.draw(values)
+    try:
+        codec = make(serializers={"own": Spelled()}).value(annotation, WHAT)
+        codec.encode(value)
+    except (RegistrationError, UnserializableValue):
+        return
+    text, decoded = codec.encode_as("own", value)
+    for read in (decoded, codec.decode(text, "own")):
+        assert fingerprint(read) == fingerprint(value)
+        assert exactly(read, value)
 
 
 @given(plain)

@@ -3,7 +3,8 @@
 dbos_application.py URL SETTINGS ID...
 
 SETTINGS is a JSON object: `name`, `version` and `executor` of the application, `portable`, and
-`stands`: whether each workflow stays in its step of that name. It starts a workflow of each id.
+`stands`: whether each workflow stays in its step of that name. It starts a workflow of each id, a
+`journey` unless `workflow` names another. Where `patching` is on it can be one that is patched.
 """
 
 import json
@@ -56,6 +57,13 @@ def journey(word: str) -> list:
     return [begun, leg(word), stand(word), first("end")]
 
 
+@DBOS.workflow(name="detour", serialization_type=PORTABLE)
+def detour(word: str) -> list:
+    begun = first(word)
+    way = first("new") if told.get("patching") and DBOS.patch("way") else first("old")
+    return [begun, way, stand(word)]
+
+
 DBOS(
     config={
         "name": told["name"],
@@ -63,15 +71,17 @@ DBOS(
         "executor_id": told["executor"],
         "system_database_url": url,
         "run_admin_server": False,
+        "enable_patching": told.get("patching", False),
         "use_listen_notify": not url.startswith("sqlite"),
     }
 )
+CALLED = {"journey": journey, "detour": detour}
 DBOS.launch()
 say("launched")
 handles = []
 for each in ids:
     with SetWorkflowID(each):
-        handles.append(DBOS.start_workflow(journey, each))
+        handles.append(DBOS.start_workflow(CALLED[told.get("workflow", "journey")], each))
 for handle in handles:
     say("result", handle.workflow_id, json.dumps(handle.get_result()))
 threading.Event().wait()

@@ -14,6 +14,8 @@ SAMPLES: list[Exception] = [
     errors.QueueOwnedByAnother("q", "other"),
     errors.UnknownQueue("q", ["other"]),
     errors.UnknownVersion("v2", "app"),
+    errors.UnknownVersion("v2", None),
+    errors.NotAuthorized("w", ["boss"], "bob"),
     errors.InvalidArgument("priority must be positive"),
     errors.UnserializableValue("result", "$.x", "it contains itself"),
     errors.ValueTooLarge("result", 11, 10),

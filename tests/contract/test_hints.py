@@ -55,6 +55,17 @@ async def test_a_hint_does_not_reach_another_application(site: Site, me: Process
         await process.link.close()
 
 
+async def test_a_hint_of_nobody_reaches_every_application(site: Site, me: Process) -> None:
+    """“Used in no application's name the store tells the processes of all”."""
+    near, mine = await listener(site, me.store)
+    other, theirs = await listener(site, await site.store("other"))
+    nameless = await site.store(None)
+    await nameless.announce(["a"])
+    await eventually(lambda: mine == theirs == ["a"])
+    for process in (near, other):
+        await process.link.close()
+
+
 async def test_a_hint_may_be_any_text(site: Site, me: Process) -> None:
     """“with every hint that is announced”: no character has a meaning."""
     near, mine = await listener(site, me.store)

@@ -24,6 +24,7 @@ class HintStore(Protocol):
     async def announce(self, hints: Sequence[str]) -> None:
         """Tell every process of this application on this database, this one included.
 
+        Used in no application's name the store tells the processes of all.
         A hint that is too long to be sent is replaced by `EVERYTHING`. Where the store cannot reach
         others nothing happens: in memory there are none, and the processes on one file see each
         other's commits by themselves, as `"+"` and the name of a queue in which work waits.

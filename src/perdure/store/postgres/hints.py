@@ -20,7 +20,7 @@ class Hints(Concern):
     async def announce(self, hints: Sequence[str]) -> None:
         """See `perdure.ports.store.HintStore.announce`."""
         if hints and self._database.settings.has_sessions:
-            ours = channel(self._access)
+            ours = channel(self._access, self._application)
             await self._notify((ours, _sendable(hint)) for hint in hints)
 
     async def announce_talk(self, events: Sequence[Key], streams: Sequence[Key]) -> None:
@@ -44,19 +44,20 @@ class Hints(Concern):
 def prefixes(access: Access) -> dict[str, str]:
     """The channels to listen on, and how hints that come from them begin."""
     return {
-        channel(access): "",
+        channel(access, access.application): "",
+        channel(access, None): "",
         NOTIFICATIONS_CHANNEL: MESSAGE,
         EVENTS_CHANNEL: EVENT,
         STREAMS_CHANNEL: STREAM,
     }
 
 
-def channel(access: Access) -> str:
-    """Where hints of an application are sent.
+def channel(access: Access, application: str | None) -> str:
+    """Where hints of an application are sent; None is where those of nobody are, for all to hear.
 
     A name like any other may be in it, and an identifier is short, hence a digest.
     """
-    names = (own_schema(access.database.settings.schema), access.application)
+    names = (own_schema(access.database.settings.schema), application)
     return f"perdure_{hashlib.sha256(repr(names).encode()).hexdigest()[:16]}"
 
 

@@ -99,7 +99,7 @@ def enqueue(
     engine: "Engine", submission: Submission, queue: Queue | str, options: EnqueueOptions
 ) -> StartCall[Any]:
     """Put one workflow into a queue; raises `InvalidArgument` at once for a wrong option."""
-    given: StartOptions = {**options, "queue": _queue(queue), "engine": engine}
+    given = _given(options, queue, engine)
     return StartCall(submission.name, _start(plan_of, submission, given))
 
 
@@ -110,7 +110,7 @@ def enqueue_many(
     options: EnqueueOptions,
 ) -> StartManyCall[Any]:
     """Put many workflows into a queue, as `start_many` does."""
-    given: StartOptions = {**options, "queue": _queue(queue), "engine": engine}
+    given = _given(options, queue, engine)
     starts = _starts(plan_of, submissions, given)
     return StartManyCall("enqueue_many", starts)
 
@@ -119,7 +119,7 @@ async def enqueue_through(
     intake: Intake, submission: Submission, queue: Queue | str, options: EnqueueOptions
 ) -> WorkflowHandle[Any]:
     """Put one workflow into a queue from a process that has no engine; in no workflow a step."""
-    given: StartOptions = {**options, "queue": _queue(queue), "engine": None}
+    given = _given(options, queue, None)
     start = _start(_plan_through(intake), submission, given)
     if isinstance(start, PerdureError):
         raise start
@@ -133,7 +133,7 @@ async def enqueue_many_through(
     options: EnqueueOptions,
 ) -> list[WorkflowHandle[Any]]:
     """Put many workflows into a queue in the same way."""
-    given: StartOptions = {**options, "queue": _queue(queue), "engine": None}
+    given = _given(options, queue, None)
     starts = _starts(_plan_through(intake), submissions, given)
     if isinstance(starts, PerdureError):
         raise starts
@@ -196,7 +196,7 @@ def _planned(
         yield plan, tuple(submission.args), dict(submission.kwargs), plan.options.workflow_id
 
 
-def _queue(queue: Queue | str) -> Queue | str:
+def _given(options: EnqueueOptions, queue: Queue | str, engine: "Engine | None") -> StartOptions:
     if queue is None:
         raise InvalidArgument("queue=None: a workflow that another process runs needs a queue")
-    return queue
+    return {**options, "queue": queue, "engine": engine}

@@ -24,27 +24,50 @@ def shown(value: Any) -> Any:
     return shown({name: part for name, part in vars(value).items() if name[0] != "_"})
 
 
+class Reversed:
+    """A format of one's own: JSON, back to front."""
+
+    def name(self) -> str:
+        return "reversed"
+
+    def serialize(self, data: Any) -> str:
+        return json.dumps(data)[::-1]
+
+    def deserialize(self, serialized_data: str) -> Any:
+        return json.loads(serialized_data[::-1])
+
+
 class Told:
-    """The clients, one for each database, and what they are asked for."""
+    """The clients, one for each database and format, and what they are asked for."""
 
     def __init__(self) -> None:
-        self._clients: dict[str, DBOSClient] = {}
+        self._clients: dict[tuple[str, bool], DBOSClient] = {}
 
-    def _client(self, url: str) -> DBOSClient:
-        if url not in self._clients:
-            self._clients[url] = DBOSClient(
-                system_database_url=url, system_database_pool_size=2, application_name="app"
+    def _client(self, url: str, own: bool) -> DBOSClient:
+        if (url, own) not in self._clients:
+            self._clients[url, own] = DBOSClient(
+                system_database_url=url,
+                system_database_pool_size=2,
+                application_name="app",
+                serializer=Reversed() if own else None,
             )
-        return self._clients[url]
+        return self._clients[url, own]
+
+    def _close(self, url: str) -> None:
+        for own in (False, True):
+            if (url, own) in self._clients:
+                self._clients.pop((url, own)).destroy()
 
     def answer(self, url: str, method: str, args: list[Any], keywords: dict[str, Any]) -> Any:
         if method == "close":
-            return self._clients.pop(url).destroy() if url in self._clients else None
-        client = self._client(url)
+            return self._close(url)
+        own = keywords.pop("own", False)
+        client = self._client(url, own)
         if method == "result":
             return client.retrieve_workflow(*args).get_result(polling_interval_sec=0.05)
         if method == "enqueue":
-            options = {**keywords, "serialization_type": WorkflowSerializationFormat.PORTABLE}
+            portable = {"serialization_type": WorkflowSerializationFormat.PORTABLE}
+            options = {**keywords, **({} if own else portable)}
             return client.enqueue(options, *args).workflow_id
         if method == "send":
             is_portable = keywords.pop("portable", True)

@@ -13,7 +13,7 @@ from perdure.api.management import workflows
 from perdure.api.messaging import Message, recv, send, send_bulk
 from perdure.api.pages import Page
 from perdure.api.patching import deprecate_patch, patch
-from perdure.api.placement import DedupPolicy
+from perdure.api.placement import Debounce, DedupPolicy
 from perdure.api.queue import Queue, RateLimit
 from perdure.api.step import run_step, step
 from perdure.api.streams import close_stream, read_stream, write_stream
@@ -67,6 +67,7 @@ __all__ = [
     "ContextFilter",
     "ControlSignal",
     "DatabaseError",
+    "Debounce",
     "DedupPolicy",
     "Engine",
     "Explanation",

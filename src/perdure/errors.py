@@ -16,6 +16,7 @@ PerdureError
 │   ├── UnknownQueue              no queue of that name is registered
 │   ├── NotAuthorized             nobody with a role that the workflow requires
 │   ├── UnknownVersion            no version of that name is registered for the application
+│   ├── ApplicationRunning        processes of the application to be renamed live
 │   └── InvalidArgument           an argument out of its range
 │       └── InvalidDocument       no exported workflow, or one that was damaged
 ├── SerializationError            a value that cannot be stored, or text that cannot be read
@@ -162,6 +163,19 @@ class UnknownVersion(UsageError):
         )
         self.version = version
         self.application = application
+
+
+class ApplicationRunning(UsageError):
+    """Processes of the application live, and would go on under the name that it is to lose."""
+
+    def __init__(self, application: str, executors: Sequence[str]) -> None:
+        named = ", ".join(executors)
+        super().__init__(
+            f"application {application!r} is running ({named}): stop its processes first. One that "
+            "died counts as running until its lease has run out"
+        )
+        self.application = application
+        self.executors = tuple(executors)
 
 
 class NotAuthorized(UsageError):

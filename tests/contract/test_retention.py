@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from perdure.model.answer import AnswerKind
 from perdure.model.ids import WorkflowId
 from perdure.model.queue import Rate
 from perdure.model.retention import ENDED, Expired, Purged
@@ -12,7 +13,7 @@ from perdure.model.status import WorkflowState
 from perdure.store.postgres import retention as postgres_retention
 from perdure.store.sqlite import retention as sqlite_retention
 from tests.support import rows
-from tests.support.store import Process, Site
+from tests.support.store import Process, Site, kinds
 
 BEFORE_MS = 1_000_000
 
@@ -247,3 +248,15 @@ async def test_two_processes_purge_together(site: Site, me: Process) -> None:
     rest = await purge(me)
     assert sum(counts) + rest == len(ids)
     assert await left(site) == set()
+
+
+async def test_who_comes_late_writes_nothing(site: Site, me: Process) -> None:
+    """“Each goes with its … steps”: none is left by an execution that does not know, and a new
+    workflow of the same id begins afresh."""
+    run = await me.running()
+    await me.store.finish([rows.finish(run)])
+    await site.update(run.workflow_id, completed_at=5)
+    assert await purge(me) == 1
+    assert kinds(await me.store.record([rows.checkpoint(run)])) == [AnswerKind.LOST]
+    await me.started(rows.direct(run.workflow_id))
+    assert await belongings(site, run.workflow_id) == {"workflow_status", "workflow_input"}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from perdure import (
+    Client,
     ConfigurationError,
     Engine,
     InvalidArgument,
@@ -178,6 +179,18 @@ async def test_a_workflow_removes_in_a_step_only(memory_lab: Lab) -> None:
     assert await purges_in_a_step() == 2
     with pytest.raises(WrongPlace, match="in a step"):
         await purges_in_its_body()
+
+
+async def test_a_client_removes_what_is_of_its_name(shared_lab: Lab) -> None:
+    await started(shared_lab)
+    await ended(shared_lab, 1)
+    async with Client(shared_lab.url) as nobody:
+        with pytest.raises(InvalidArgument, match="name="):
+            await nobody.workflows.purge(older_than=0)
+    async with Client(shared_lab.url, name="other") as other:
+        assert await other.workflows.purge(older_than=0) == 0
+    async with Client(shared_lab.url, name="app") as same:
+        assert await same.workflows.purge(older_than=0) == 1
 
 
 async def test_one_connection_is_enough(shared_lab: Lab) -> None:

@@ -66,6 +66,17 @@ DIFFERENT = [
         "SQLite's transaction nobody does",
     ),
     counterparts(
+        "",
+        "replace_inputs",
+        "on Postgres a part of `bounce`; SQLite has no writing CTE",
+    ),
+    counterparts(
+        "rename_registrations",
+        "rename_queues rename_schedules rename_versions rename_leases workflows_from steps_from",
+        "on Postgres one statement changes several tables, and finds how far it goes by itself; "
+        "SQLite has no writing CTE",
+    ),
+    counterparts(
         "lock_queue insert_queue update_queue",
         "upsert_queue",
         "on Postgres a queue is locked as a row, and another process may insert it meanwhile",

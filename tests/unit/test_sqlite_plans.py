@@ -41,6 +41,8 @@ BY_PARENT = "USING INDEX idx_workflow_status_parent_workflow_id (parent_workflow
 BY_EVENT = "USING INDEX sqlite_autoindex_workflow_events_1 (workflow_uuid=? AND key=?)"
 BY_STREAM = "USING INDEX sqlite_autoindex_streams_1 (workflow_uuid=? AND key=?)"
 BY_APPEND = "USING PRIMARY KEY (workflow_id=? AND append_id=?)"
+FROM_AN_ID = "USING COVERING INDEX sqlite_autoindex_{}_1 (workflow_uuid>?)"
+BETWEEN_IDS = "USING INDEX sqlite_autoindex_{}_1 (workflow_uuid>? AND workflow_uuid<?)"
 BY_END = "USING INDEX idx_workflow_status_completed_at (completed_at>? AND completed_at<?)"
 BY_ID = "USING INDEX sqlite_autoindex_workflow_status_1 (workflow_uuid=?)"
 
@@ -155,6 +157,12 @@ def test_every_statement_is_one_that_sqlite_understands(
         ("copy_stream_log", "SEARCH l USING PRIMARY KEY (workflow_id=?)"),
         ("delete_late_events", f"SEARCH workflow_events {BY_EVENT}"),
         ("delete_late_messages", f"SEARCH notifications {BY_DESTINATION}"),
+        ("debounce_holder", f"SEARCH w {BY_DEDUPLICATION_ID}"),
+        ("bounce", f"SEARCH workflow_status {BY_DEDUPLICATION_ID}"),
+        ("workflows_from", f"SEARCH workflow_status {FROM_AN_ID.format('workflow_status')}"),
+        ("steps_from", f"SEARCH operation_outputs {FROM_AN_ID.format('operation_outputs')}"),
+        ("rename_workflows", f"SEARCH workflow_status {BETWEEN_IDS.format('workflow_status')}"),
+        ("rename_steps", f"SEARCH operation_outputs {BETWEEN_IDS.format('operation_outputs')}"),
         ("orphaned_executors", "SCAN w USING INDEX idx_workflow_status_pending"),
         ("requeue_runs", "SCAN w USING INDEX idx_workflow_status_pending"),
         ("executor_has_runs", "SCAN workflow_status USING INDEX idx_workflow_status_pending"),

@@ -185,6 +185,8 @@ def prepared_each(planned: Iterable[Planned]) -> list[Prepared]:
     starts: list[Prepared] = []
     try:
         for plan, args, kwargs, workflow_id in planned:
+            if plan.options.placement.debounce is not None:
+                raise InvalidArgument("debounce= makes one workflow of many calls: call one by one")
             payload = plan.codecs.arguments.encode(args, kwargs, plan.label)
             starts.append(Prepared(plan, payload, workflow_id))
     except PerdureError as refusal:

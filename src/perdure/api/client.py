@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
+from perdure.api.applications import RENAME_BATCH, checked_rename, rename_application
 from perdure.api.call_options import EnqueueOptions, checked_id
 from perdure.api.enqueue import Submission, enqueue_many_through, enqueue_through
 from perdure.api.events import all_events, event_codec, event_row
@@ -33,6 +34,7 @@ from perdure.engine.time import DatabaseTime
 from perdure.engine.waiter import Waiter
 from perdure.errors import InvalidArgument, NotRunning
 from perdure.logic.durations import Duration, seconds_of
+from perdure.model.application import Moved
 from perdure.model.ids import WorkflowId
 from perdure.model.talk import Key
 from perdure.ports.store import Store
@@ -94,6 +96,22 @@ class Client:
     def versions(self) -> Versions:
         """The registered application versions; raises `NotRunning`."""
         return Versions(self._opened().store, self._retry, Operator(self._application))
+
+    async def rename_application(
+        self, old: str | None, new: str, *, unclaimed: bool = False, batch: int = RENAME_BATCH
+    ) -> Moved:
+        """Give what the application `old` owns on this database to `new`, and say what that was.
+
+        Its queues, schedules, versions and the workflows that have not ended change hands at once;
+        those that have, and steps, follow in transactions of `batch` workflows. Names are global,
+        so that nothing collides. With `unclaimed` what no application owns goes to `new` as well;
+        with `old` None only that. Raises `ApplicationRunning` while processes of `old` live. After
+        a failure, say the same again.
+        """
+        speaker = self._opened()
+        return await rename_application(
+            speaker.store, speaker.retry, checked_rename(old, new, unclaimed=unclaimed), batch
+        )
 
     async def enqueue(
         self,

@@ -20,6 +20,7 @@ from perdure.errors import (
 from perdure.model.answer import AnswerKind
 from perdure.model.ids import WorkflowId
 from perdure.model.management import (
+    Bounce,
     Caller,
     Cancel,
     Command,
@@ -35,6 +36,7 @@ from perdure.model.management import (
 )
 from perdure.model.wire import (
     CANCEL_WORKFLOW,
+    DEBOUNCE,
     DELETE_WORKFLOW,
     FORK_WORKFLOW,
     IMPORT_WORKFLOWS,
@@ -61,6 +63,7 @@ NAMES: Final[dict[type[Command], str]] = {
     Delete: DELETE_WORKFLOW,
     SetDelay: SET_WORKFLOW_DELAY,
     SetAttributes: UPDATE_ATTRIBUTES,
+    Bounce: DEBOUNCE,
     Import: IMPORT_WORKFLOWS,
 }
 """The name of the step that gives a command, whether to one workflow or to many."""
@@ -83,14 +86,16 @@ class CommandCall(DurableCall[T]):
 
     async def plain(self) -> T:
         """Give the command; nothing is recorded."""
-        return await given(self._desk, self._command, self._result)
+        await self._check()
+        is_patient = PLACE.get() is not None
+        return self._outcome(await self._desk.give(self._command, is_patient=is_patient))
 
     async def perform(self, run: Run) -> T:
         """Give it and record what came of it, a refusal too."""
         journal, desk, command = run.kernel.journal, self._desk, self._command
         caller = Caller(self.checkpoint(run, run.kernel.time.now_ms()), self._record)
         try:
-            await check_queue(desk, command)
+            await self._check()
         except UsageError as refusal:
             return await self._turn_down(run, caller, refusal)
         answer = await journal.submit(run, desk.commands, Given(command, caller), self.known_id)
@@ -101,19 +106,27 @@ class CommandCall(DurableCall[T]):
             await desk.follow(command, standing.ids)
             # Its own run may have been among them.
             run.check_signal()
-            return self._result(standing.ids)
+            return self._outcome(standing)
         if answer.kind is AnswerKind.CONFLICT or standing is None:
             standing = await journal.adopt(run, self.known_id, self.name, standing)
         result = await self.replay(run, standing)
         # A try before was cut off, and maybe nobody has been told.
-        await desk.follow(command, self._ids(run, standing))
+        await desk.follow(command, self._recorded_result(run, standing).ids)
         return result
 
     async def replay(self, run: Run, row: StepRow) -> T:
         """What came of it then."""
         if row.error is not None:
             raise run.error_of(row)
-        return self._result(self._ids(run, row))
+        return self._outcome(self._recorded_result(run, row))
+
+    async def _check(self) -> None:
+        """Raise what the command cannot be given for, by what is registered now."""
+        await check_queue(self._desk, self._command)
+
+    def _outcome(self, managed: Managed) -> T:
+        """What the call returns; raises what it is refused for."""
+        return self._result(managed.ids)
 
     async def _turn_down(self, run: Run, caller: Caller, refusal: UsageError) -> T:
         """Record why the command is not given, and raise it."""
@@ -134,17 +147,17 @@ class CommandCall(DurableCall[T]):
         output, _ = _codec(serialization).encode(ids[0] if is_single else list(ids))
         return Recorded(output, None, PORTABLE_JSON)
 
-    def _ids(self, run: Run, row: StepRow) -> Sequence[WorkflowId]:
-        """The ids a record names; those of other SDKs name a single fork, or none."""
+    def _recorded_result(self, run: Run, row: StepRow) -> Managed:
+        """What a record says; those of other SDKs name a single fork, or none."""
         codec = _codec(run.kernel.registry.serialization)
         try:
             recorded = codec.decode(row.output, row.serialization)
         except UndecodableValue as error:
             raise run.unreadable(row.step_id, error) from error
         if recorded is None:
-            return ()
+            return Managed()
         several = [recorded] if isinstance(recorded, str) else recorded
-        return [WorkflowId(each) for each in several]
+        return Managed(tuple(map(WorkflowId, several)))
 
 
 def _codec(serialization: Serialization) -> ValueCodec[Any]:
@@ -154,7 +167,8 @@ def _codec(serialization: Serialization) -> ValueCodec[Any]:
 async def given(desk: Desk, command: Command, result: Result[T]) -> T:
     """What a command returns that is recorded nowhere."""
     await check_queue(desk, command)
-    return result(await desk.give(command, is_patient=PLACE.get() is not None))
+    managed = await desk.give(command, is_patient=PLACE.get() is not None)
+    return result(managed.ids)
 
 
 async def check_queue(desk: Desk, command: Command) -> None:

@@ -15,12 +15,12 @@ from perdure.api.messaging import Message, SendCall
 from perdure.api.queue import Queue
 from perdure.api.queues import Operator, Queues
 from perdure.api.running import RUNNING
-from perdure.api.starting import StartCall
 from perdure.api.versions import Versions
 from perdure.api.wiring import build_store
 from perdure.api.workflow import Workflow
 from perdure.config import EngineConfig, Retention, from_environment
 from perdure.engine.context import PLACE
+from perdure.engine.journal import PendingCall
 from perdure.engine.kernel import Kernel, KernelSettings, Ports
 from perdure.engine.queues import QueueDeclaration
 from perdure.engine.registry import DECORATED, Registry, WorkflowDefinition
@@ -156,7 +156,7 @@ class Engine:
         class_name: str = "",
         config_name: str = "",
         **options: Unpack[EnqueueOptions],
-    ) -> StartCall[Any]:
+    ) -> PendingCall[WorkflowHandle[Any]]:
         """Enqueue a workflow by the name its rows bear, for a process that has its code.
 
         Awaiting the call gives a handle. The values of arguments and of the result are JSON's

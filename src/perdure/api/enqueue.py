@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from perdure.api.bulk import Planned, StartManyCall, begin_all, prepared_each
 from perdure.api.call_options import CallOptions, EnqueueOptions, StartOptions, checked_options
+from perdure.api.calling import start_call
+from perdure.api.debouncing import begin_debounced
 from perdure.api.handle import WorkflowHandle
 from perdure.api.options import checked_text
 from perdure.api.queue import Queue
@@ -13,13 +15,13 @@ from perdure.api.starting import (
     Callee,
     Plan,
     Prepared,
-    StartCall,
     begin,
     plan_of,
     planned,
     prepared,
 )
 from perdure.engine.intake import Intake
+from perdure.engine.journal import PendingCall
 from perdure.engine.kernel import Kernel
 from perdure.engine.registry import WorkflowCodecs, WorkflowDefinition
 from perdure.errors import InvalidArgument, PerdureError
@@ -97,10 +99,10 @@ PlanFor = Callable[[NamedCallee, CallOptions], Plan]
 
 def enqueue(
     engine: "Engine", submission: Submission, queue: Queue | str, options: EnqueueOptions
-) -> StartCall[Any]:
+) -> PendingCall[WorkflowHandle[Any]]:
     """Put one workflow into a queue; raises `InvalidArgument` at once for a wrong option."""
     given = _given(options, queue, engine)
-    return StartCall(submission.name, _start(plan_of, submission, given))
+    return start_call(submission.name, _start(plan_of, submission, given))
 
 
 def enqueue_many(
@@ -123,6 +125,8 @@ async def enqueue_through(
     start = _start(_plan_through(intake), submission, given)
     if isinstance(start, PerdureError):
         raise start
+    if start.plan.options.placement.debounce is not None:
+        return await begin_debounced(start)
     return await begin(start)
 
 

@@ -1,6 +1,7 @@
 """Where a call puts a workflow: in which queue, and how it stands there."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, TypedDict
 
@@ -15,6 +16,7 @@ from perdure.errors import InvalidArgument, UnknownQueue, UnknownVersion
 from perdure.logic.durations import Duration, seconds_of, to_ms
 from perdure.model.queue import QueueRow
 from perdure.model.status import WorkflowState
+from perdure.model.wire import INTERNAL_QUEUE
 
 LARGEST_PRIORITY = 2**31 - 1
 
@@ -29,6 +31,46 @@ class DedupPolicy(Enum):
     """Give a handle to the holder; this call's arguments are not used."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Debounce:
+    """Lets calls of a workflow with one key that come in quick succession become one.
+
+    The first makes a workflow that waits for `period`. Each later call that comes meanwhile pushes
+    it back by `period` again, but to no later than `timeout` after the first, and replaces its
+    arguments: those of the last call run. Once the time has come the next call makes another. Keys
+    belong to one workflow function and queue.
+    """
+
+    key: str = field(kw_only=False)
+    period: Duration
+    timeout: Duration | None = None
+
+    def __post_init__(self) -> None:
+        checked_text("key", self.key)
+        seconds_of(self.period, "period", zero=False)
+        if self.timeout is not None:
+            seconds_of(self.timeout, "timeout", zero=False)
+
+    @property
+    def period_ms(self) -> int:
+        """For how long a call pushes the workflow back."""
+        return to_ms(seconds_of(self.period, "period"))
+
+    @property
+    def timeout_ms(self) -> int:
+        """How long after the first call the workflow begins at the latest; 0 if that is open."""
+        return 0 if self.timeout is None else to_ms(seconds_of(self.timeout, "timeout"))
+
+    @property
+    def delay_ms(self) -> int:
+        """For how long the first call lets the workflow wait."""
+        return min(self.period_ms, self.timeout_ms or self.period_ms)
+
+    def dedup_id(self, name: str) -> str:
+        """What holds the key on a queue, for a workflow of that name."""
+        return checked_text("debounce", f"{name}-{self.key}")
+
+
 class PlacementOptions(TypedDict, total=False):
     """Options of a call that puts a workflow into a queue; None is the same as not given.
 
@@ -38,7 +80,8 @@ class PlacementOptions(TypedDict, total=False):
     which partition of a partitioned queue it belongs to. `application` is the one that runs it,
     `version` the version of it: those of this engine, or the latest version of another application,
     unless given. A queue or version that is not registered is refused unless `allow_unknown_queue`
-    or `allow_unknown_version` says that somebody registers it later.
+    or `allow_unknown_version` says that somebody registers it later. `debounce` lets calls that
+    come in quick succession become one; see `Debounce`.
     """
 
     priority: int | None
@@ -48,6 +91,7 @@ class PlacementOptions(TypedDict, total=False):
     partition_key: str | None
     version: str | None
     application: str | None
+    debounce: Debounce | None
     allow_unknown_queue: bool
     allow_unknown_version: bool
 
@@ -67,6 +111,7 @@ class Placement(msgspec.Struct, frozen=True):
     partition_key: str | None = None
     version: str | None = None
     application: str | None = None
+    debounce: Debounce | None = None
     allow_unknown_queue: bool = False
     allow_unknown_version: bool = False
 
@@ -76,6 +121,8 @@ HERE: Final = Placement()
 
 def placement_of(queue: Queue | str | None, options: PlacementOptions) -> Placement:
     """Where the options put a workflow; raises `InvalidArgument` naming the wrong one."""
+    if options.get("debounce") is not None:
+        return _debounced(queue, options)
     if queue is None:
         _refuse_without_queue(options)
         return HERE
@@ -94,6 +141,29 @@ def placement_of(queue: Queue | str | None, options: PlacementOptions) -> Placem
         partition_key=_text("partition_key", options.get("partition_key")),
         version=_text("version", options.get("version")),
         application=_application(options.get("application")),
+        allow_unknown_queue=options.get("allow_unknown_queue", False),
+        allow_unknown_version=options.get("allow_unknown_version", False),
+    )
+
+
+def _debounced(queue: Queue | str | None, options: PlacementOptions) -> Placement:
+    """Where a debounced call goes: its key takes the place of a deduplication id."""
+    debounce = options.get("debounce")
+    if not isinstance(debounce, Debounce):
+        raise InvalidArgument(f"debounce={debounce!r}: write Debounce(key, period=...)")
+    for option in ("priority", "delay", "dedup_id", "dedup_policy", "partition_key"):
+        if options.get(option) is not None:
+            raise InvalidArgument(
+                f"{option}= cannot go with debounce=, which decides when the workflow begins and "
+                "what is a duplicate of it"
+            )
+    return Placement(
+        queue=INTERNAL_QUEUE if queue is None else queue_name(queue),
+        state=WorkflowState.DELAYED,
+        delay_ms=debounce.delay_ms,
+        version=_text("version", options.get("version")),
+        application=_application(options.get("application")),
+        debounce=debounce,
         allow_unknown_queue=options.get("allow_unknown_queue", False),
         allow_unknown_version=options.get("allow_unknown_version", False),
     )
@@ -143,7 +213,7 @@ async def check_placements(intake: Intake, placements: Sequence[Placement]) -> N
         by_application.setdefault(intake.foreign(placement.application), []).append(placement)
     for application, placed in by_application.items():
         for placement in placed:
-            if placement.queue is None:
+            if placement.queue is None or placement.queue == INTERNAL_QUEUE:
                 continue
             if application is None:
                 await _check_queue(intake.queues, placement, placement.queue)
@@ -200,6 +270,8 @@ def _check_fit(row: QueueRow | None, placement: Placement) -> None:
 def misfit(row: QueueRow, placement: Placement) -> str | None:
     """What a registered queue refuses a workflow for."""
     settings = row.settings
+    if settings.partitioned and placement.debounce is not None:
+        return f"queue {row.name!r} is partitioned and takes no debounced workflows"
     if settings.partitioned and placement.partition_key is None:
         return (
             f"queue {row.name!r} is partitioned and takes nothing without a key: say which "

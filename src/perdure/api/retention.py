@@ -5,6 +5,7 @@ from typing import TypedDict, Unpack
 from perdure.api.listing import Listing
 from perdure.api.options import refuse_unknown
 from perdure.engine.context import PLACE, Branch
+from perdure.engine.desk import Desk
 from perdure.engine.retention import BATCH, Purge
 from perdure.errors import InvalidArgument, WrongPlace
 from perdure.logic.durations import Duration
@@ -28,6 +29,10 @@ class PurgeOptions(TypedDict, total=False):
 class Purging(Listing):
     """The half of `Workflows` that looks, and what removes by age."""
 
+    def __init__(self, desk: Desk, *, records: bool) -> None:
+        super().__init__(desk.speaker, records=records)
+        self._desk = desk
+
     async def purge(self, **options: Unpack[PurgeOptions]) -> int:
         """Remove workflows that ended long ago with all that belongs to them, and say how many.
 
@@ -38,14 +43,17 @@ class Purging(Listing):
 
         It works in transactions of up to `batch` workflows (500), rests between them for as long as
         they take, waits for no lock, and stops after `limit` workflows if that is given. What ends
-        meanwhile is left alone. With `dry_run` it only counts. Not possible in a workflow's body,
-        where it would be repeated at a replay: call it in a step.
+        meanwhile is left alone. With `dry_run` it only counts. A client without a name is refused,
+        for it is nobody's. Not possible in a workflow's body, where it would be repeated at a
+        replay: call it in a step.
 
         >>> await engine.workflows.purge(older_than=timedelta(days=30), states="SUCCESS")
         """
         refuse_unknown(options, PurgeOptions, InvalidArgument)
         if type(PLACE.get()) is Branch:
             raise WrongPlace("purge is not recorded in a workflow; call it in a step")
+        if self._desk.application is None:
+            raise InvalidArgument("say whose workflows are removed: open the Client with name=...")
         policy = policy_of(
             options.get("older_than"),
             options.get("keep"),

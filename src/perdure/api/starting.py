@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from perdure.api.call_options import CallOptions, IdPolicy
-from perdure.api.handle import ResultCall, Target, WorkflowHandle
+from perdure.api.handle import Target, WorkflowHandle
 from perdure.api.placement import check_placements
 from perdure.api.running import kernel_for
 from perdure.api.values import attributes_text
 from perdure.engine.context import PLACE, StepScope
 from perdure.engine.intake import Intake, StartAnswer
-from perdure.engine.journal import DurableCall, PendingCall, await_later, note_record, refused
+from perdure.engine.journal import DurableCall, await_later, note_record, refused
 from perdure.engine.kernel import Kernel
 from perdure.engine.launcher import Launch, check_joinable, child_id
 from perdure.engine.registry import WorkflowCodecs, WorkflowDefinition
@@ -19,6 +19,7 @@ from perdure.engine.run import Run
 from perdure.engine.talk import Speaker
 from perdure.errors import (
     ConflictingWorkflow,
+    InvalidArgument,
     PerdureError,
     QueueDeduplicated,
     UsageError,
@@ -94,7 +95,9 @@ class Prepared(NamedTuple):
                 deadline_ms = intake.now_ms() + options.timeout_ms
         elif options.inherits_deadline and parent is not None:
             deadline_ms = parent.deadline_ms
-        key = definition.key
+        key, dedup_id = definition.key, placement.dedup_id
+        if placement.debounce is not None:
+            dedup_id = placement.debounce.dedup_id(key.name)
         row = NewWorkflow(
             workflow_id=workflow_id,
             name=key.name,
@@ -107,7 +110,7 @@ class Prepared(NamedTuple):
             creator=intake.desk.ids.token(),
             queue_name=placement.queue,
             priority=placement.priority,
-            deduplication_id=placement.dedup_id,
+            deduplication_id=dedup_id,
             partition_key=placement.partition_key,
             delay_ms=placement.delay_ms,
             timeout_ms=options.timeout_ms,
@@ -118,6 +121,7 @@ class Prepared(NamedTuple):
             authenticated_roles=roles_text(principal.roles),
             assumed_role=principal.assumed_role,
             application_name=placement.application,
+            debounce_ms=placement.debounce.timeout_ms if placement.debounce else None,
         )
         return Launch(row, definition, args, kwargs, principal)
 
@@ -155,7 +159,11 @@ def planned(
         label = serialization.chosen(options.serializer)
     principal = options.principal or (NOBODY if parent is None else parent.principal)
     principal = acting(principal, definition.required_roles, str(definition.key))
-    attributes = None
+    attributes, debounce = None, options.placement.debounce
+    if debounce is not None:
+        if options.id_policy is IdPolicy.REJECT:
+            raise InvalidArgument("id_policy=IdPolicy.REJECT cannot go with debounce=")
+        debounce.dedup_id(definition.key.name)
     if options.attributes is not None:
         attributes = attributes_text(serialization, options.attributes)
     return Plan(intake, definition, codecs, options, attributes, principal, label)
@@ -257,25 +265,25 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
     way at a replay, when the database may hold something else.
     """
 
-    __slots__ = ("_start",)
+    __slots__ = ("start",)
 
     def __init__(self, name: str, start: Prepared | PerdureError) -> None:
         super().__init__(name, start if isinstance(start, PerdureError) else None)
         if isinstance(start, Prepared):
-            self._start = start
+            self.start = start
 
     async def plain(self) -> WorkflowHandle[R]:
         """Start a workflow that has no parent."""
-        return await begin(self._start)
+        return await begin(self.start)
 
     async def perform(self, run: Run) -> WorkflowHandle[R]:
         """Write the child's row together with this step's, or join the workflow of that id."""
-        start, launcher = self._start, run.kernel.launcher
+        start, launcher = self.start, run.kernel.launcher
         workflow_id = start.workflow_id or child_id(run.workflow_id, self.known_id)
         try:
             await start.plan.check()
         except UsageError as refusal:
-            return await self._refuse_by(run, refusal)
+            return await self.refuse_by(run, refusal)
         await run.kernel.journal.open_scopes(run, self.known_id)
         await launcher.room()
         caller = self.checkpoint(run, run.kernel.time.now_ms(), child=workflow_id)
@@ -294,25 +302,25 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
         if answer.kind is AnswerKind.LOST:
             await run.kernel.journal.lose(run)
         if answer.kind is AnswerKind.CONFLICT:
-            return await self._join(run, launch.row, answer)
+            return await self.join(run, launch.row, answer)
         note_record(self.known_id)
         return start.handle(workflow_id, must_exist=True)
 
-    async def _join(self, run: Run, row: NewWorkflow, answer: StartAnswer) -> WorkflowHandle[R]:
+    async def join(self, run: Run, row: NewWorkflow, answer: StartAnswer) -> WorkflowHandle[R]:
         """Record which workflow was joined, or why it cannot be."""
         if answer.standing is None:
             raise run.disagree(self.known_id, self.name, None)
         try:
-            found = await _found(self._start, row, answer)
+            found = await _found(self.start, row, answer)
         except (ConflictingWorkflow, WorkflowIdInUse, QueueDeduplicated) as refusal:
-            return await self._refuse_by(run, refusal)
+            return await self.refuse_by(run, refusal)
         now_ms = run.kernel.time.now_ms()
         standing = await run.kernel.journal.record(run, self.checkpoint(run, now_ms, child=found))
         if standing is not None:
             return await self.replay(run, standing)
-        return self._start.handle(found, must_exist=True)
+        return self.start.handle(found, must_exist=True)
 
-    async def _refuse_by(self, run: Run, refusal: PerdureError) -> WorkflowHandle[R]:
+    async def refuse_by(self, run: Run, refusal: PerdureError) -> WorkflowHandle[R]:
         """Record why nothing is started, and raise it."""
         text = run.kernel.registry.serialization.errors.encode(refusal)
         standing = await run.kernel.journal.record(
@@ -326,31 +334,9 @@ class StartCall(DurableCall[WorkflowHandle[R]]):
     async def replay(self, run: Run, row: StepRow) -> WorkflowHandle[R]:
         """The child that was started then, or the refusal."""
         if row.child_workflow_id is not None:
-            return self._start.handle(row.child_workflow_id, must_exist=False)
+            return self.start.handle(row.child_workflow_id, must_exist=False)
         if row.error is not None:
             refusal = run.error_of(row)
             if isinstance(refusal, (WorkflowError, UsageError)):
                 raise refusal
         raise run.disagree(row.step_id, f"the start of {self.name}", row)
-
-
-class RunCall(PendingCall[R]):
-    """One run: a start and the wait for its result, with two ids inside a workflow."""
-
-    __slots__ = ("_result", "_start")
-
-    def __init__(self, name: str, start: Prepared | PerdureError) -> None:
-        self._start: StartCall[R] = StartCall(name, start)
-        refusal = self._start.refusal
-        self._result: ResultCall[R] = ResultCall(None, refusal=refusal)
-        super().__init__(self._start.name, self._start.step_id)
-
-    async def _drive(self) -> R:
-        handle = await self._start
-        self._result.target = handle.target
-        return await self._result
-
-    def spend(self) -> None:
-        """See `PendingCall.spend`."""
-        self._start.spend()
-        self._result.spend()

@@ -12,7 +12,6 @@ from perdure.api.options import checked_flag
 from perdure.api.questions import plain_shape
 from perdure.api.retention import Purging
 from perdure.api.running import check_loop
-from perdure.engine.desk import Desk
 from perdure.errors import InvalidArgument, WorkflowNotFound
 from perdure.logic.transfer import archives_of, arrived
 from perdure.model.ids import WorkflowId
@@ -27,10 +26,6 @@ Document: TypeAlias = dict[str, Any]
 
 class Transfers(Purging):
     """The half of `Workflows` that takes workflows out and brings them in, as a command does."""
-
-    def __init__(self, desk: Desk, *, records: bool) -> None:
-        super().__init__(desk.speaker, records=records)
-        self._desk = desk
 
     def export(self, ids: Ids, *, children: bool = False) -> Awaitable[list[Document]]:
         """Workflows as documents that JSON can hold, with all that belongs to them.

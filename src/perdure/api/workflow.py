@@ -7,9 +7,12 @@ from typing import Any, Generic, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from perdure.api.bulk import StartManyCall, start_many
 from perdure.api.call_options import NO_OPTIONS, CallOptions, StartOptions, checked_options
+from perdure.api.calling import RunCall, start_call
+from perdure.api.handle import WorkflowHandle
 from perdure.api.options import checked_roles, refuse_unknown
-from perdure.api.starting import Callee, RunCall, StartCall, prepared
+from perdure.api.starting import Callee, prepared
 from perdure.api.step import checked_name, refuse_generator
+from perdure.engine.journal import PendingCall
 from perdure.engine.registry import DECORATED, MAX_RECOVERY_ATTEMPTS, WorkflowDefinition
 from perdure.errors import ConfigurationError, RegistrationError
 from perdure.model.workflow import WorkflowKey
@@ -43,10 +46,10 @@ class BoundWorkflow(Generic[P, R]):
         callee = self._callee
         return RunCall(callee.name, prepared(callee, self._options, args, kwargs))
 
-    def start(self, *args: P.args, **kwargs: P.kwargs) -> StartCall[R]:
+    def start(self, *args: P.args, **kwargs: P.kwargs) -> PendingCall[WorkflowHandle[R]]:
         """Start it; awaiting the call gives its handle once its row is written."""
         callee = self._callee
-        return StartCall(callee.name, prepared(callee, self._options, args, kwargs))
+        return start_call(callee.name, prepared(callee, self._options, args, kwargs))
 
     def start_many(
         self, items: Iterable[tuple[Any, ...]], *, ids: Sequence[str] | None = None

@@ -10,6 +10,7 @@ from perdure.cli.demo.command import demo
 from perdure.cli.migrate import migrate
 from perdure.cli.purge import purge
 from perdure.cli.queues import queues
+from perdure.cli.rename import rename
 from perdure.cli.versions import versions
 from perdure.cli.workflows import workflows
 from perdure.errors import ConfigurationError, PerdureError, UsageError
@@ -61,6 +62,7 @@ program = typer.Typer(
 program.command()(demo)
 program.command()(migrate)
 program.command()(purge)
+program.command()(rename)
 program.add_typer(workflows, name="workflow")
 program.add_typer(queues, name="queue")
 program.add_typer(versions, name="version")

@@ -13,6 +13,7 @@ from perdure.errors import WaitInterrupted
 from perdure.model.answer import Answer
 from perdure.model.ids import WorkflowId
 from perdure.model.management import (
+    Bounce,
     Caller,
     Cancel,
     Command,
@@ -102,8 +103,8 @@ class Desk:
         await self._hints.flush()
         await self.speaker.close()
 
-    async def give(self, command: Command, *, is_patient: bool) -> tuple[WorkflowId, ...]:
-        """Give a command that is recorded nowhere; raises why it is refused.
+    async def give(self, command: Command, *, is_patient: bool) -> Managed:
+        """What came of a command that is recorded nowhere; raises why it is refused.
 
         Patiently, it is given also when the engine is about to stop: a failure would be recorded.
         """
@@ -118,7 +119,7 @@ class Desk:
         if managed.refusal is not None:
             raise managed.refusal
         await self.follow(command, managed.ids)
-        return managed.ids
+        return managed
 
     def work_came(self, queue: str) -> None:
         """Work arrived in the queue: whoever serves it is told."""
@@ -138,6 +139,8 @@ class Desk:
             self.waiter.hear(ids)
             if self._here is not None:
                 await self._here.taken(ids)
+        if isinstance(command, Bounce):
+            command = SetDelay(tuple(ids), command.workflow.delay_ms)
         if isinstance(command, SetDelay) and self._here is not None:
             self._here.moved(command)
 

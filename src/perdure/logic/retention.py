@@ -54,9 +54,17 @@ def _several(
     if given is None:
         return ()
     values = (given,) if isinstance(given, str) else given
-    if not values or not all(isinstance(value, str) for value in values):
+    if not isinstance(values, Collection) or not values or not all(map(_is_text, values)):
         raise error(f"{setting}={given!r}: it must be a text or several, or be left out")
     return values
+
+
+def _is_text(value: object) -> bool:
+    """Whether a database can compare something with it."""
+    try:
+        return isinstance(value, str) and b"\x00" not in value.encode()
+    except UnicodeEncodeError:
+        return False
 
 
 def _state(state: str, error: type[PerdureError]) -> WorkflowState:

@@ -13,7 +13,7 @@ import msgspec
 from perdure.errors import WorkflowError
 from perdure.model.ids import OwnerToken, WorkflowId
 from perdure.model.transfer import Archive
-from perdure.model.workflow import Checkpoint
+from perdure.model.workflow import Checkpoint, NewWorkflow
 
 
 class Cancel(msgspec.Struct, frozen=True):
@@ -127,6 +127,20 @@ class SetAttributes(msgspec.Struct, frozen=True):
     merge: bool = False
 
 
+class Bounce(msgspec.Struct, frozen=True):
+    """Push a debounced workflow back for a start that finds its deduplication id held.
+
+    The row that holds the id on the queue is pushed back if it is DELAYED and debounced, of the
+    start's function, and of its application (this one unless named) or of none. It is due
+    `delay_ms` from now, but not after its debounce deadline; its inputs and their serialization,
+    the version if the start has one, and whom it runs for become the start's; `updated_at` is now,
+    and it becomes the application's. The result names it. Of any other holder nothing changes, and
+    `holder` shows it. A row that just became ENQUEUED holds the id no more.
+    """
+
+    workflow: NewWorkflow
+
+
 class Import(msgspec.Struct, frozen=True):
     """Bring workflows here that were exported; with `skip` those whose ids stand are left alone.
 
@@ -139,7 +153,18 @@ class Import(msgspec.Struct, frozen=True):
     skip: bool = False
 
 
-Command: TypeAlias = Cancel | Resume | Fork | Rewind | Delete | SetDelay | SetAttributes | Import
+Command: TypeAlias = (
+    Cancel | Resume | Fork | Rewind | Delete | SetDelay | SetAttributes | Import | Bounce
+)
+
+
+class Holder(msgspec.Struct, frozen=True):
+    """Who holds a deduplication id."""
+
+    workflow_id: WorkflowId
+    is_debounced: bool
+    name: str
+    application_name: str | None
 
 
 class Managed(msgspec.Struct, frozen=True):
@@ -147,6 +172,7 @@ class Managed(msgspec.Struct, frozen=True):
 
     ids: tuple[WorkflowId, ...] = ()
     refusal: WorkflowError | None = None
+    holder: Holder | None = None
 
 
 class Recorded(NamedTuple):
@@ -155,14 +181,15 @@ class Recorded(NamedTuple):
     output: str | None
     error: str | None
     serialization: str | None
+    child_workflow_id: WorkflowId | None = None
 
 
 class Caller(NamedTuple):
     """The step of a run that gives a command; its row is written in the command's transaction.
 
     `step` lacks its payload, which `record` makes of what came of the command. That must neither
-    block nor raise.
+    block nor raise. If it makes None of it the step is not written.
     """
 
     step: Checkpoint
-    record: Callable[[Managed], Recorded]
+    record: Callable[[Managed], Recorded | None]

@@ -45,6 +45,7 @@ REWIND_WORKFLOW = "DBOS.rewindWorkflow"
 DELETE_WORKFLOW = "DBOS.deleteWorkflow"
 SET_WORKFLOW_DELAY = "DBOS.setWorkflowDelay"
 UPDATE_ATTRIBUTES = "DBOS.updateWorkflowAttributes"
+DEBOUNCE = "DBOS.debounce_delayed_workflow"
 PATCH_PREFIX = "DBOS.patch-"
 
 NULL_TOPIC = "__null__topic__"

@@ -95,7 +95,8 @@ class NewWorkflow(NamedTuple):
     For PENDING, `timeout_ms` without `deadline_ms` sets the deadline to the database's clock
     plus the timeout (saturating at 2**63 - 1); otherwise the timeout only waits for the claim.
     `delay_ms` is relative to the database's clock and only for DELAYED. `application_name` None is
-    the application in whose name the store is used, and that may be none.
+    the application in whose name the store is used, and that may be none. `debounce_ms` is set for
+    one whose delay may be pushed back: to that long from now at most, 0 for any time.
     """
 
     workflow_id: WorkflowId
@@ -120,6 +121,7 @@ class NewWorkflow(NamedTuple):
     authenticated_roles: str | None = None
     assumed_role: str | None = None
     application_name: str | None = None
+    debounce_ms: int | None = None
 
 
 class Start(NamedTuple):

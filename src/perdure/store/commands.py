@@ -1,12 +1,23 @@
 """What both stores know about a command before they look at a row, and what they see there."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from perdure.errors import WorkflowNotFound
 from perdure.model.ids import WorkflowId
-from perdure.model.management import Command, Fork, Import, Managed, Rewind, SetAttributes
+from perdure.model.management import (
+    Bounce,
+    Command,
+    Fork,
+    Holder,
+    Import,
+    Managed,
+    Rewind,
+    SetAttributes,
+)
 from perdure.model.status import WorkflowState
+from perdure.model.workflow import NewWorkflow
+from perdure.store.rows import Row
 
 DELETIONS: Final = (
     "delete_workflows",
@@ -17,6 +28,10 @@ DELETIONS: Final = (
 )
 """The queries that remove a workflow: what does not go by itself when its row goes, as do messages,
 events and streams."""
+
+
+BOUNCES: Final = 5
+"""How often who holds a deduplication id may change between two statements."""
 
 
 class Standing(NamedTuple):
@@ -58,4 +73,28 @@ def named(command: Command) -> tuple[WorkflowId, ...]:
         return tuple(archive.workflow.workflow_id for archive in command.archives)
     if isinstance(command, Rewind | SetAttributes):
         return (command.workflow_id,)
+    if isinstance(command, Bounce):
+        return ()
     return tuple(dict.fromkeys(command.ids))
+
+
+def holder_of(rows: Sequence[Row]) -> Holder | None:
+    """Who holds a deduplication id, from the row found under it."""
+    for row in rows:
+        return Holder(
+            workflow_id=WorkflowId(row["workflow_uuid"]),
+            is_debounced=bool(row["is_debounced"]),
+            name=row["name"] or "",
+            application_name=row["application_name"],
+        )
+    return None
+
+
+def may_be_bounced(holder: Holder | None, new: NewWorkflow, application: str | None) -> bool:
+    """Whether a holder looks like one that would have been pushed back, had it been there."""
+    return (
+        holder is not None
+        and holder.is_debounced
+        and holder.name == new.name
+        and (application is None or holder.application_name in (None, application))
+    )

@@ -8,7 +8,7 @@ import json
 import sys
 from typing import Any
 
-from dbos import DBOSClient, WorkflowSerializationFormat
+from dbos import DBOSClient, DebouncerClient, WorkflowSerializationFormat
 
 
 def shown(value: Any) -> Any:
@@ -69,6 +69,15 @@ class Told:
             portable = {"serialization_type": WorkflowSerializationFormat.PORTABLE}
             options = {**keywords, **({} if own else portable)}
             return client.enqueue(options, *args).workflow_id
+        if method == "debounce":
+            name, queue, timeout_s, *rest = args
+            options = {
+                "workflow_name": name,
+                "queue_name": queue,
+                "serialization_type": WorkflowSerializationFormat.PORTABLE,
+            }
+            debouncer = DebouncerClient(client, options, debounce_timeout_sec=timeout_s)
+            return debouncer.debounce(*rest).workflow_id
         if method == "send":
             is_portable = keywords.pop("portable", True)
             kind = WorkflowSerializationFormat

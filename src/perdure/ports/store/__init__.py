@@ -8,6 +8,7 @@ engine's business, never a store's. Every statement has a deadline.
 
 from typing import Protocol
 
+from perdure.ports.store.applications import ApplicationStore
 from perdure.ports.store.claims import ClaimStore
 from perdure.ports.store.events import EventStore
 from perdure.ports.store.hints import HintStore
@@ -43,12 +44,14 @@ class Store(
     TransferStore,
     RetentionStore,
     VersionStore,
+    ApplicationStore,
     Protocol,
 ):
     """A system database as the engine sees it."""
 
 
 __all__ = [
+    "ApplicationStore",
     "ClaimStore",
     "EventStore",
     "HintStore",

@@ -42,6 +42,7 @@ class ManagementStore(Protocol):
         `SetDelay`: `delay_until` and `updated_at` of DELAYED rows.
         `SetAttributes`: `attributes` and `updated_at`; a base that is no object counts as an empty
         one. `WorkflowNotFound` if there is no such row.
+        `Bounce`: one row, or none, as its docstring says.
 
         `Fork`: refused if a source is missing (`WorkflowNotFound`), a fork's id stands already, or
         twice among the items (`WorkflowIdInUse`; not if a fork of that source stands under it, from

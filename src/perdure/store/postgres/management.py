@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from perdure.model.answer import LOST, Answer, AnswerKind
 from perdure.model.management import (
+    Bounce,
     Caller,
     Cancel,
     Command,
@@ -22,6 +23,7 @@ from perdure.model.workflow import StepRow
 from perdure.store import rows
 from perdure.store.commands import Standing, named
 from perdure.store.postgres.batch import packed, past_duplicates
+from perdure.store.postgres.bouncing import bounce
 from perdure.store.postgres.changing import cancel, delete, resume, set_attributes, set_delay
 from perdure.store.postgres.concern import Concern
 from perdure.store.postgres.forking import fork
@@ -38,6 +40,7 @@ _VERBS: Final[dict[type[Command], Callable[[Work, Any], Awaitable[Managed]]]] = 
     Delete: delete,
     SetDelay: set_delay,
     SetAttributes: set_attributes,
+    Bounce: bounce,
     Import: import_workflows,
 }
 
@@ -65,11 +68,13 @@ class Management(Concern):
             if obstacle is not None:
                 return obstacle
             managed = await _VERBS[type(command)](work, command)
-            step = caller.step._replace(**caller.record(managed)._asdict())
-            values = packed([step], CHECKPOINT_NUMBERS)
-            await work.fetch(
-                "insert_step", *with_application(values, work.application, work.offset_ms)
-            )
+            recorded = caller.record(managed)
+            if recorded is not None:
+                step = caller.step._replace(**recorded._asdict())
+                values = packed([step], CHECKPOINT_NUMBERS)
+                await work.fetch(
+                    "insert_step", *with_application(values, work.application, work.offset_ms)
+                )
             return Answer(AnswerKind.WRITTEN, managed)
 
 

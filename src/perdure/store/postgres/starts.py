@@ -18,8 +18,8 @@ from perdure.store.postgres.steps import OPTIMISTIC_FROM
 
 StartAnswer = Answer[StandingWorkflow]
 
-_NUMBERS: Final = frozenset({10, 13, 14, 15, 24, 29, 30, 32})
-"""Whole numbers among the fields of a new workflow and, from 22 on, of a caller and its place."""
+_NUMBERS: Final = frozenset({10, 13, 14, 15, 22, 25, 30, 31, 33})
+"""Whole numbers among the fields of a new workflow and, from 23 on, of a caller and its place."""
 
 
 class Starts(Concern):

@@ -1,6 +1,7 @@
 """The Postgres store: all concerns on one database."""
 
 from perdure.ports.clock import Clock
+from perdure.store.postgres.applications import Applications
 from perdure.store.postgres.claims import Claims
 from perdure.store.postgres.concern import Access
 from perdure.store.postgres.database import Database
@@ -33,7 +34,7 @@ class Talk(Messages, Events, Streams):
     """Everything that workflows say."""
 
 
-class Operations(Management, Exports, Retention, Queues, Versions):
+class Operations(Applications, Management, Exports, Retention, Queues, Versions):
     """Everything that is done from outside of runs."""
 
 

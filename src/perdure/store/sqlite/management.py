@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from perdure.model.answer import LOST, Answer, AnswerKind
 from perdure.model.management import (
+    Bounce,
     Caller,
     Cancel,
     Command,
@@ -19,6 +20,7 @@ from perdure.model.management import (
 )
 from perdure.model.workflow import StepRow
 from perdure.store.commands import named
+from perdure.store.sqlite.bouncing import bounce
 from perdure.store.sqlite.changing import cancel, delete, resume, set_attributes, set_delay
 from perdure.store.sqlite.concern import Concern
 from perdure.store.sqlite.forking import fork
@@ -36,6 +38,7 @@ _VERBS: Final[dict[type[Command], Callable[[Work, Any], Managed]]] = {
     Delete: delete,
     SetDelay: set_delay,
     SetAttributes: set_attributes,
+    Bounce: bounce,
     Import: import_workflows,
 }
 
@@ -57,8 +60,9 @@ class Management(Concern):
             opened = Work(self._access, transaction, run_id)
             opened.look(ids)
             managed = verb(opened, command)
-            if caller is not None:
-                step = caller.step._replace(**caller.record(managed)._asdict())
+            recorded = None if caller is None else caller.record(managed)
+            if caller is not None and recorded is not None:
+                step = caller.step._replace(**recorded._asdict())
                 insert_step(transaction, self._queries, step, self._application)
             return Answer(AnswerKind.WRITTEN, managed)
 

@@ -127,6 +127,8 @@ class _Batch:
             new.creator,
             new.creator if direct else None,
             new.attributes,
+            new.debounce_ms is not None,
+            later(now_ms, new.debounce_ms or None),
             created_ms,
         )
 

@@ -2,6 +2,7 @@
 
 from perdure.ports.clock import Clock
 from perdure.store.sql import Queries
+from perdure.store.sqlite.applications import Applications
 from perdure.store.sqlite.claims import Claims
 from perdure.store.sqlite.concern import Access
 from perdure.store.sqlite.database import Database, FileDatabase, MemoryDatabase
@@ -35,7 +36,7 @@ class Talk(Messages, Events, Streams):
     """Everything that workflows say."""
 
 
-class Operations(Management, Exports, Retention, Queues, Versions):
+class Operations(Applications, Management, Exports, Retention, Queues, Versions):
     """Everything that is done from outside of runs."""
 
 

@@ -25,7 +25,7 @@ waiting AS MATERIALIZED (
 )
 
 -- fragment: new_workflows
--- The workflows to insert, from $8 to $29. $3 and $4 are the boot and executor id, NULL for whoever
+-- The workflows to insert, from $8 to $30. $3 and $4 are the boot and executor id, NULL for whoever
 -- has none, $5 the clock's offset.
 {held_lease:3},
 clock AS MATERIALIZED (SELECT {now_ms:5} AS ms),
@@ -37,12 +37,12 @@ new AS MATERIALIZED (
         {texts:8}, {texts:9}, {texts:10}, {texts:11}, {texts:12}, {texts:13}, {texts:14},
         {texts:15}, {texts:16}, {texts:17}, {numbers:18}, {texts:19}, {texts:20}, {numbers:21},
         {numbers:22}, {numbers:23}, {texts:24}, {texts:25}, {texts:26}, {texts:27}, {texts:28},
-        {texts:29}
+        {texts:29}, {numbers:30}
     ) WITH ORDINALITY AS new (
         id, name, class_name, config_name, state, inputs, serialization,
         version, creator, queue_name, priority, deduplication_id, partition_key, delay_ms,
         timeout_ms, deadline_ms, parent_id, attributes, user_name, roles, assumed_role, application,
-        place
+        debounce_ms, place
     )
 )
 
@@ -61,7 +61,7 @@ INSERT INTO {schema}.workflow_status (
     queue_name, priority, deduplication_id, queue_partition_key, delay_until_epoch_ms,
     workflow_timeout_ms, workflow_deadline_epoch_ms,
     parent_workflow_id, attributes, authenticated_user, authenticated_roles, assumed_role,
-    created_at, updated_at
+    is_debounced, debounce_deadline_epoch_ms, created_at, updated_at
 )
 SELECT
     id, state, name, class_name, config_name, $4,
@@ -75,7 +75,7 @@ SELECT
     CASE WHEN state = 'PENDING' AND deadline_ms IS NULL AND timeout_ms IS NOT NULL
         THEN {later:timeout_ms} ELSE deadline_ms END,
     parent_id, attributes::jsonb, user_name, roles, assumed_role,
-    since, since
+    debounce_ms IS NOT NULL, CASE WHEN debounce_ms > 0 THEN {later:debounce_ms} END, since, since
 FROM admitted
 CROSS JOIN LATERAL (
     SELECT CASE state WHEN 'PENDING' THEN (SELECT ms FROM clock) ELSE (SELECT ms FROM waiting) END
@@ -131,15 +131,15 @@ inputs AS ({insert_inputs_over})
 {started};
 
 -- name: start_children
--- The same, some of them children, each together with its parent's step: from $30 to $40, where
+-- The same, some of them children, each together with its parent's step: from $31 to $41, where
 -- `place` is the position of the child. The parent's run must be fenced and the step id free. One
 -- that is taken meanwhile fails the statement, so that a child never stands without the step.
 WITH {new_workflows},
 callers AS MATERIALIZED (
     SELECT *
     FROM ROWS FROM (
-        {texts:30}, {texts:31}, {numbers:32}, {texts:33}, {texts:34}, {texts:35}, {texts:36},
-        {numbers:37}, {numbers:38}, {texts:39}, {numbers:40}
+        {texts:31}, {texts:32}, {numbers:33}, {texts:34}, {texts:35}, {texts:36}, {texts:37},
+        {numbers:38}, {numbers:39}, {texts:40}, {numbers:41}
     ) AS callers (
         id, owner, step_id, name, output, error, child_id, started_at, completed_at,
         serialization, place

@@ -9,10 +9,11 @@ INSERT INTO workflow_status (
     authenticated_user, authenticated_roles, assumed_role,
     recovery_attempts, priority, queue_name, deduplication_id, queue_partition_key,
     delay_until_epoch_ms, workflow_timeout_ms, workflow_deadline_epoch_ms,
-    parent_workflow_id, serialization, creator_xid, owner_xid, attributes, created_at, updated_at
+    parent_workflow_id, serialization, creator_xid, owner_xid, attributes, is_debounced,
+    debounce_deadline_epoch_ms, created_at, updated_at
 ) VALUES (
     ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-    ?22, ?23, ?24, ?25, ?26, ?26
+    ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?28
 )
 ON CONFLICT DO NOTHING;
 

@@ -1,0 +1,26 @@
+"""Debounced workflows are found by their key, and a rename walks along primary keys."""
+
+from tests.plans.planner import Planner
+from tests.plans.test_postgres_plans import DEDUPLICATION, LARGE, indexes
+
+STATUS_KEY = "workflow_status_pkey"
+
+
+@LARGE
+async def test_a_bounce_finds_who_holds_the_key(planner: Planner) -> None:
+    change = [10, "[]", "portable_json", 0, None, None, None, None]
+    plan = await planner.made("bounce", ["line", "job-k", "job", "", "", "app", *change])
+    assert indexes(plan) == {DEDUPLICATION}
+    plan = await planner.made("debounce_holder", ["line", "job-k"])
+    assert indexes(plan) == {DEDUPLICATION}
+
+
+@LARGE
+async def test_a_rename_walks_along_the_keys(planner: Planner) -> None:
+    asked = ["old", "new", True, "wf-5", 100]
+    plan = await planner.made("rename_workflows", asked)
+    assert indexes(plan) == {STATUS_KEY}
+    assert plan.unconditional() == []
+    plan = await planner.made("rename_steps", asked)
+    assert indexes(plan) == {"operation_outputs_pkey"}
+    assert plan.unconditional() == []

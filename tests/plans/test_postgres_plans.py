@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncpg
 import pytest
 
+from perdure.store.commands import DELETIONS
 from perdure.store.forks import COPIES, CUTS
 from perdure.store.postgres.batch import packed, packed_list, packed_numbers
 from tests.plans.planner import Plan, Planner
@@ -29,6 +30,7 @@ CREATION = "workflow_status_created_at_index"
 PENDING = "idx_workflow_status_pending"
 DEADLINE = "idx_workflow_status_deadline"
 COMPLETED = "idx_workflow_status_completed_at"
+PARENT = "idx_workflow_status_parent_workflow_id"
 PARTITIONS = "idx_workflow_status_partition_dequeue_v3"
 RATE_LIMITED = "idx_workflow_status_rate_limited"
 LOG = {"rate_log_pkey", "rate_log_partitions"}
@@ -167,6 +169,23 @@ async def test_waiters_of_a_large_table_look_at_keys(planner: Planner) -> None:
     }
     for query, plan in plans.items():
         assert indexes(plan) <= KEYS | MESSAGES | EVENTS | STREAMS, query
+        assert plan.unconditional() == [], query
+
+
+@LARGE
+async def test_what_a_command_is_about_is_found_by_keys(planner: Planner) -> None:
+    ids = packed_list([f"wf-{number}" for number in range(1, 11)])
+    plans = {
+        "standing_runs": await planner.made("standing_runs", ids),
+        "standing_children": await planner.made("standing_children", ids),
+        "resume": await planner.made("resume", [*ids, 0, "queue"]),
+        "set_delay": await planner.made("set_delay", [*ids, 0, 1, None]),
+        "set_attributes": await planner.made("set_attributes", ["wf-1", "{}", 0]),
+        "merge_attributes": await planner.made("merge_attributes", ["wf-1", "{}", 0]),
+        **{query: await planner.made(query, ids) for query in DELETIONS},
+    }
+    for query, plan in plans.items():
+        assert indexes(plan) <= KEYS | {PARENT, "stream_log_pkey"}, query
         assert plan.unconditional() == [], query
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
 from perdure.model.answer import AnswerKind
-from perdure.model.management import Fork, ForkItem, LastStep
+from perdure.model.management import Cancel, Delete, Fork, ForkItem, LastStep, Resume
 from perdure.model.queue import Rate
 from perdure.model.talk import Key, Topic
 from perdure.model.workflow import Fence
@@ -118,6 +119,25 @@ async def test_a_sweep_is_one_transaction_whatever_it_finds(
         await me.waiting(deadline_ms=1)
     site.clock.advance(1000)
     assert await wire.count(me.sweep) == 6
+
+
+@BATCHES
+async def test_a_command_is_few_statements_in_a_transaction(
+    me: Process, wire: Wire, count: int
+) -> None:
+    """One locks, one looks at each level of a tree, one changes each kind of row; two are for its
+    step, of which a repeated try needs the first."""
+    roots = [await me.running() for _ in range(count)]
+    for root in roots:
+        await me.start(rows.child_of(root, 1, rows.enqueued()))
+    ids = tuple(root.workflow_id for root in roots)
+    boss = await me.running()
+    command = partial(me.store.manage, Cancel(ids, children=True), rows.caller(boss))
+    assert await wire.count(lambda: me.managed(Cancel(ids))) == 4
+    assert await wire.count(lambda: me.managed(Resume(ids))) == 4
+    assert await wire.count(command) == 8
+    assert await wire.count(command) == 4
+    assert await wire.count(lambda: me.managed(Delete(ids, children=True))) == 10
 
 
 async def test_hints_are_one_statement(me: Process, wire: Wire) -> None:

@@ -1,6 +1,7 @@
 """Commands about workflows: plain outside of a workflow, and recorded steps inside."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from perdure.api.placement import Placement, misfit
@@ -178,10 +179,11 @@ async def check_queue(desk: Desk, command: Command) -> None:
     """
     if not isinstance(command, Resume | Fork | Rewind):
         return
-    store, retry = desk.speaker.store, desk.speaker.retry
+    store = desk.speaker.store
+    ask = partial(desk.speaker.ask, is_patient=PLACE.get() is not None)
     name = command.queue_name
     if name is not None and name not in INTERNAL_QUEUES:
-        rows = {row.name: row for row in await retry(store.queues, "reading the queues")}
+        rows = {row.name: row for row in await ask(store.queues, "reading the queues")}
         if name not in rows:
             raise UnknownQueue(name, sorted(rows))
         # What is resumed keeps the key that it has.
@@ -190,6 +192,6 @@ async def check_queue(desk: Desk, command: Command) -> None:
             if reason is not None:
                 raise InvalidArgument(reason)
     if isinstance(command, Fork | Rewind) and command.version is not None:
-        known = await retry(store.versions, "reading the versions")
+        known = await ask(store.versions, "reading the versions")
         if command.version not in [row.name for row in known]:
             raise UnknownVersion(command.version, desk.application)

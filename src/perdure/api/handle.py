@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Generator
-from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, overload
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar, cast, overload
 
 from perdure.api.commands import CommandCall
 from perdure.api.events import GetEventCall, GetEventsCall
+from perdure.api.listing import Listing
 from perdure.api.messaging import Message, SendCall
+from perdure.api.questions import QuestionCall
 from perdure.api.running import check_loop
 from perdure.api.streams import StreamReader, reader_on
 from perdure.engine.context import PLACE, Branch
@@ -20,16 +22,14 @@ from perdure.errors import (
     PerdureError,
     RecoveryLimitExceeded,
     UndecodableValue,
-    WorkflowNotFound,
     WrongPlace,
 )
 from perdure.logic.durations import Duration, seconds_of
 from perdure.model.ids import WorkflowId
-from perdure.model.listing import ListingRequest
 from perdure.model.management import Cancel
 from perdure.model.status import WorkflowState
 from perdure.model.talk import Key
-from perdure.model.wire import GET_RESULT, GET_STATUS, PORTABLE_JSON, SEND
+from perdure.model.wire import GET_RESULT, PORTABLE_JSON, SEND
 from perdure.model.workflow import Outcome, StepRow, WorkflowRow
 from perdure.serialization import ValueCodec
 
@@ -161,61 +161,6 @@ class ResultCall(DurableCall[R]):
         raise run.disagree(row.step_id, f"{GET_RESULT} of {target.workflow_id}", row)
 
 
-class StatusCall(DurableCall[WorkflowRow]):
-    """One look at a workflow's row; in a workflow it is a step."""
-
-    __slots__ = ("_target",)
-
-    def __init__(self, target: Target[Any]) -> None:
-        super().__init__(GET_STATUS)
-        self._target = target
-
-    async def plain(self) -> WorkflowRow:
-        """Read the row."""
-        speaker, workflow_id = self._target.desk.speaker, self._target.workflow_id
-        check_loop(speaker)
-        wanted = ListingRequest(ids=(workflow_id,), limit=1)
-        rows = await speaker.retry(lambda: speaker.store.list_workflows(wanted), "reading a status")
-        if not rows:
-            raise WorkflowNotFound(workflow_id)
-        return rows[0]
-
-    async def perform(self, run: Run) -> WorkflowRow:
-        """Read the row and record what it showed, or that there was none."""
-        started_at_ms = run.kernel.time.now_ms()
-        output = error = missing = None
-        try:
-            status = await self.plain()
-            output, _ = self._codec(run).encode(status)
-        except WorkflowNotFound as refusal:
-            missing = refusal
-            error = run.kernel.registry.serialization.errors.encode(refusal)
-        standing = await run.kernel.journal.record(
-            run,
-            self.checkpoint(
-                run, started_at_ms, output=output, error=error, serialization=PORTABLE_JSON
-            ),
-        )
-        if standing is not None:
-            return await self.replay(run, standing)
-        if missing is not None:
-            raise missing
-        return status
-
-    async def replay(self, run: Run, row: StepRow) -> WorkflowRow:
-        """What the row showed then."""
-        if row.error is not None:
-            raise run.error_of(row)
-        try:
-            status: WorkflowRow = self._codec(run).decode(row.output, row.serialization)
-        except UndecodableValue as error:
-            raise run.unreadable(row.step_id, error) from error
-        return status
-
-    def _codec(self, run: Run) -> ValueCodec[WorkflowRow]:
-        return run.kernel.registry.serialization.value(WorkflowRow, "a workflow's status")
-
-
 class WorkflowHandle(Generic[R]):
     """Refers to one workflow, wherever it runs. Dropping it stops nothing.
 
@@ -247,9 +192,11 @@ class WorkflowHandle(Generic[R]):
         limit = None if timeout is None else seconds_of(timeout, "timeout")
         return ResultCall(self._target, limit)
 
-    def status(self) -> StatusCall:
+    def status(self) -> QuestionCall[WorkflowRow]:
         """Read the workflow's row once; raises `WorkflowNotFound`."""
-        return StatusCall(self._target)
+        asked = Listing(self._target.desk.speaker, records=True).get(self.workflow_id)
+        # Where questions are recorded they are such calls.
+        return cast("QuestionCall[WorkflowRow]", asked)
 
     def cancel(self, *, children: bool = False) -> CommandCall[None]:
         """Cancel the workflow unless it has its outcome; it stops at its next durable call.

@@ -10,6 +10,7 @@ from perdure.api.options import checked_choice, checked_flag, checked_text, refu
 from perdure.api.queue import Queue, queue_name
 from perdure.api.running import RUNNING
 from perdure.api.transfer import Transfers
+from perdure.api.values import attributes_text
 from perdure.engine.context import PLACE
 from perdure.errors import InvalidArgument
 from perdure.logic.durations import Duration, seconds_of, to_ms
@@ -178,8 +179,7 @@ class Workflows(Transfers):
             raise InvalidArgument("merge=True needs attributes to merge; None clears them")
         text = None
         if attributes is not None:
-            codec = self._speaker.serialization.value(dict[str, Any], "attributes")
-            text, _ = codec.encode(dict(attributes))
+            text = attributes_text(self._speaker.serialization, attributes)
         return self._give(SetAttributes(named, text, checked_flag("merge", merge)), lambda _: None)
 
     def _forks(

@@ -1,11 +1,13 @@
 """What is said, and under which name: checked and encoded before a call takes its step id."""
 
+import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from perdure.engine.talk import Speaker
 from perdure.errors import InvalidArgument, RegistrationError, UnserializableValue
 from perdure.model.wire import NULL_TOPIC
-from perdure.serialization import ValueCodec
+from perdure.serialization import Serialization, ValueCodec
 
 LONGEST_BYTES: Final = 512
 """Of a key: with a workflow's id it has to fit into an index and into what a server announces."""
@@ -22,6 +24,19 @@ def encoded(speaker: Speaker, value: Any, what: str) -> str:
         raise UnserializableValue(what, "$", str(error)) from error
     text, _ = codec.encode(value)
     return text
+
+
+def attributes_text(serialization: Serialization, attributes: Mapping[str, Any]) -> str:
+    """Attributes as every database can keep them, an object of JSON's kinds."""
+    codec = serialization.value(dict[str, Any], "attributes")
+    text, _ = codec.encode(dict(attributes))
+    if _NUL.search(text):
+        raise UnserializableValue("attributes", "$", "no text in them may hold a NUL character")
+    return text
+
+
+_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
+"""An escaped NUL, and not what follows an escaped backslash."""
 
 
 def checked_key(key: str, what: str = "key") -> str:

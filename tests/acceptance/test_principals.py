@@ -136,10 +136,11 @@ async def test_a_row_without_a_required_role_ends_before_its_body(
     lab: Lab, roles: str | None
 ) -> None:
     """Whoever wrote it, and whatever stands there; the error is the outcome."""
-    engine = await lab.start(guarded, queues=[Queue("q")], listen=[])
-    handle = await engine.enqueue("guarded", queue="q", id="w", authenticated_user="eve")
+    engine = await lab.start(guarded, queues=[Queue("q")])
+    eve: Any = {"authenticated_user": "eve", "delay": 600}
+    handle = await engine.enqueue("guarded", queue="q", id="w", **eve)
     await lab.backdoor.run("UPDATE workflow_status SET authenticated_roles = ?", roles)
-    await lab.start(guarded, listen=["q"])
+    lab.clock.leap(601)
     with pytest.raises(NotAuthorized) as refusal:
         await handle.result(timeout=30)
     assert (refusal.value.workflow, refusal.value.user) == ("guarded", "eve")

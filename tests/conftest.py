@@ -18,6 +18,7 @@ from hypothesis import Phase, settings
 
 from tests.support.postgres import VARIABLE, Databases, PostgresServer
 from tests.support.postgres_binaries import NoPostgres
+from tests.support.standing import StandingConnection
 
 # A shell starts what runs in its background deaf to Ctrl-C, and children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -45,7 +46,8 @@ class RunPostgres:
         if self._dsn is None:
             try:
                 self._server = PostgresServer()
-                self._dsn = self._server.start().dsn
+                # It has no TLS: not to ask spares each of many thousand sessions the preparation.
+                self._dsn = f"{self._server.start().dsn}?sslmode=disable"
             except NoPostgres as error:
                 self._error = str(error)
                 raise
@@ -98,9 +100,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres_databases(request: pytest.FixtureRequest) -> Databases:
+def postgres_databases(request: pytest.FixtureRequest) -> Iterator[Databases]:
     """Makes and drops databases on the run's server, for tests that need several."""
-    return Databases(request.config.stash[_RUN_POSTGRES].dsn())
+    dsn = request.config.stash[_RUN_POSTGRES].dsn()
+    standing = StandingConnection(dsn)
+    yield Databases(dsn, standing)
+    standing.close()
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from perdure.engine.claimer import Claimer, Claims
 from perdure.engine.committer import Lane, OpenClose, Retry
 from perdure.engine.dispatcher import Dispatcher, Pace, Surroundings
 from perdure.engine.due import DueSweep, Followers
-from perdure.engine.hints import HintKind, Hints
+from perdure.engine.hints import Hint, HintKind, Hints
 from perdure.engine.identity import Identity
 from perdure.engine.journal import Journal
 from perdure.engine.launcher import Launcher
@@ -22,8 +22,9 @@ from perdure.engine.runner import Ends, Runner
 from perdure.engine.services import Service, Tasks
 from perdure.engine.sweeper import OwnershipPoll, SelfCheck, Takeovers
 from perdure.engine.talk import Talk
+from perdure.engine.tidings import Tidings
 from perdure.engine.time import DatabaseTime
-from perdure.engine.waiter import Waiter
+from perdure.engine.waiter import Around, Waiter
 from perdure.engine.watchman import Watchman
 from perdure.errors import (
     DatabaseError,
@@ -110,20 +111,23 @@ class Kernel:
         )
         self.journal = Journal(store, self._steps, retry)
         self.talk = Talk(tasks, store, ports.clock, retry, registry.serialization)
-        self.waiter = Waiter(tasks, store, retry, self._runs_here, self.talk.signals.hear_end)
+        self._hints = Hints(tasks, store, ports.ids)
+        self.tidings = Tidings(self._hints, self._runs_here)
+        self.talk.signals.when_followed(self.tidings.want)
+        around = Around(self._runs_here, self.tidings.want, self._ended)
+        self.waiter = Waiter(tasks, store, retry, around)
         self.runner = Runner(tasks, self.journal, registry, self._ends, self.waiter)
         self.launcher = Launcher(
             self._starts, self.time, self.runner, self._new_run, self._enqueued
         )
         self.queues = RegisteredQueues(store, retry, settings.listen)
-        self._hints = Hints(tasks, store, ports.ids)
         self._dispatcher = self._build_dispatcher()
         self._due = DueSweep(
             tasks,
             store,
             retry,
             self.time,
-            Followers(self._dispatcher, self._hints, self.waiter, ports.ids),
+            Followers(self._dispatcher, self._hints, self._rows_ended, ports.ids),
         )
         self._takeovers = Takeovers(
             tasks, store, retry, settings.rhythm, self._dispatcher, ports.ids
@@ -177,6 +181,17 @@ class Kernel:
 
     def _runs_here(self, workflow_id: WorkflowId) -> bool:
         return workflow_id in self.runner.runs
+
+    def _ended(self, workflow_id: WorkflowId) -> None:
+        """A workflow has its outcome: whoever follows its streams looks, here and elsewhere."""
+        self.talk.signals.hear_end(workflow_id)
+        self.tidings.ended(workflow_id)
+
+    def _rows_ended(self, ids: Sequence[WorkflowId]) -> None:
+        """Workflows that run nowhere were ended in their rows by this process."""
+        self.waiter.hear(ids)
+        for workflow_id in ids:
+            self._ended(workflow_id)
 
     def _slot_freed(self, queue: str) -> None:
         self._dispatcher.slot_freed(queue)
@@ -299,6 +314,7 @@ class Kernel:
             )
             if lost:
                 run.stop(WorkflowCancelled(workflow_id))
+        self._rows_ended([workflow_id])
 
     def _lanes(self) -> tuple[OpenClose, ...]:
         ends = self._ends
@@ -331,9 +347,10 @@ class Kernel:
     def on_lease(self, lease: NewLease) -> None:
         """A lease stands: rows may be written in its name."""
         self.identity.adopt(lease.executor_id)
-        # Hints may have been missed.
+        # Hints may have been missed, and others had nobody here to tell what they wait for.
         self._dispatcher.look_everywhere()
-        self.talk.signals.hear_all()
+        self._look_at_all()
+        self._hints.announce(HintKind.LISTENING)
 
     def on_lease_lost(self, lease: NewLease) -> None:
         """This boot was taken for dead: its runs go on elsewhere, new ones wait for a new boot."""
@@ -361,14 +378,33 @@ class Kernel:
     def on_hint(self, text: str) -> None:
         """Another process announced something."""
         if text == TALK:
-            self.talk.signals.hear_all()
+            self._look_at_all()
             return
         if text.startswith(TALK):
             self.talk.signals.hear(text)
             return
         hint = self._hints.read(text)
-        if hint is None or self.stopping:
+        if hint is None:
             return
+        if not self._hear_of_workflows(hint) and not self.stopping:
+            self._hear_of_queues(hint)
+
+    def _hear_of_workflows(self, hint: Hint) -> bool:
+        """Whether it was about who waits for workflows."""
+        if hint.kind is HintKind.AWAITED:
+            self.tidings.wanted(hint.workflows)
+        elif hint.kind is HintKind.ENDED:
+            self.tidings.told(hint.workflows)
+            self.waiter.hear(hint.workflows)
+            for workflow_id in hint.workflows:
+                self.talk.signals.hear_end(workflow_id)
+        elif hint.kind is HintKind.LISTENING:
+            self.tidings.repeat((*self.waiter.awaited, *self.talk.signals.followed))
+        else:
+            return False
+        return True
+
+    def _hear_of_queues(self, hint: Hint) -> None:
         if hint.kind is HintKind.WORK:
             self._dispatcher.work_in(hint.queue)
         elif hint.kind is HintKind.SEEN:
@@ -379,7 +415,12 @@ class Kernel:
             self._dispatcher.wanted(hint.queue)
         else:
             self._dispatcher.look_everywhere()
-            self.talk.signals.hear_all()
+            self._look_at_all()
+
+    def _look_at_all(self) -> None:
+        """Hints may have been missed, or say no more than that others committed."""
+        self.talk.signals.hear_all()
+        self.waiter.hear_all()
 
 
 _LAST_WORDS_S = 5.0

@@ -24,6 +24,7 @@ from perdure.engine.sweeper import OwnershipPoll, SelfCheck, Takeovers
 from perdure.engine.talk import Talk
 from perdure.engine.tidings import Tidings
 from perdure.engine.time import DatabaseTime
+from perdure.engine.upkeep import Upkeep
 from perdure.engine.waiter import Around, Waiter
 from perdure.engine.watchman import Watchman
 from perdure.errors import (
@@ -145,13 +146,14 @@ class Kernel:
         )
 
     def _build_watches(self) -> Sequence[Service]:
-        """Those that only look: at the runs here, at the rows in our name, at what waits."""
+        """Those that only look: at the runs here, our rows, what waits, and what is over."""
         tasks, store, retry = self.tasks, self.store, self.retry
         lease_s, releases = self.settings.rhythm.lease_s, self._ends.releases
         return (
             OwnershipPoll(tasks, store, retry, self.runner, self.journal, self.time),
             SelfCheck(tasks, store, retry, self.runner, self.identity, releases, lease_s),
             Watchman(tasks, store, retry, self.time, self.ids),
+            Upkeep(tasks, store, retry, self.ids),
         )
 
     def _build_dispatcher(self) -> Dispatcher:

@@ -19,6 +19,7 @@ from perdure.ports.store.reads import ReadStore
 from perdure.ports.store.runs import RunStore
 from perdure.ports.store.steps import StepStore
 from perdure.ports.store.streams import StreamStore
+from perdure.ports.store.upkeep import UpkeepStore
 from perdure.ports.store.versions import VersionStore
 
 
@@ -35,6 +36,7 @@ class Store(
     HintStore,
     ReadStore,
     VersionStore,
+    UpkeepStore,
     Protocol,
 ):
     """A system database as the engine sees it."""
@@ -53,5 +55,6 @@ __all__ = [
     "Store",
     "StoreLifecycle",
     "StreamStore",
+    "UpkeepStore",
     "VersionStore",
 ]

@@ -56,6 +56,7 @@ class Queues(Concern):
             deleted = await registry.fetch("delete_queue", name, self._application)
             if deleted:
                 await registry.fetch("delete_queue_settings", name)
+                await registry.fetch("delete_rate_log", name)
             return bool(deleted)
 
     async def queues(self) -> list[QueueRow]:

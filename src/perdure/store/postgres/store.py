@@ -18,6 +18,7 @@ from perdure.store.postgres.starts import Starts
 from perdure.store.postgres.steps import Steps
 from perdure.store.postgres.streams import Streams
 from perdure.store.postgres.sweeps import Sweeps
+from perdure.store.postgres.upkeep import Upkeep
 from perdure.store.postgres.versions import Versions
 
 
@@ -29,7 +30,7 @@ class Talk(Messages, Events, Streams):
     """Everything that workflows say."""
 
 
-class PostgresStore(Lifecycle, Runs, Talk, Queues, Leases, Hints, Reads, Versions):
+class PostgresStore(Lifecycle, Runs, Talk, Queues, Leases, Hints, Reads, Versions, Upkeep):
     """A system database on a Postgres server."""
 
     def __init__(self, settings: PostgresSettings, clock: Clock) -> None:

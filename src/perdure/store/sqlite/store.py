@@ -20,6 +20,7 @@ from perdure.store.sqlite.starts import Starts
 from perdure.store.sqlite.steps import Steps
 from perdure.store.sqlite.streams import Streams
 from perdure.store.sqlite.sweeps import Sweeps
+from perdure.store.sqlite.upkeep import Upkeep
 from perdure.store.sqlite.versions import Versions
 
 
@@ -31,7 +32,7 @@ class Talk(Messages, Events, Streams):
     """Everything that workflows say."""
 
 
-class SqliteStore(Lifecycle, Runs, Talk, Queues, Leases, Hints, Reads, Versions):
+class SqliteStore(Lifecycle, Runs, Talk, Queues, Leases, Hints, Reads, Versions, Upkeep):
     """A system database in a file, or in memory for this object alone."""
 
     def __init__(

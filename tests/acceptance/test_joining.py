@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from perdure import (
+    Client,
     Engine,
     InvalidArgument,
     WorkflowHandle,
@@ -265,3 +266,28 @@ async def test_a_thousand_waits_are_one_statement_at_a_time(memory_lab: Lab) -> 
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert engine.kernel.waiter.waited_for(WorkflowId("w8")) == 0
+
+
+async def test_a_client_waits_for_workflows_of_others(shared_lab: Lab) -> None:
+    """For the first and for all, also for one without a row; until the client is closed."""
+    lab = shared_lab
+    await lab.start(gated)
+    ids = ["client a", "client b"]
+    await started(lab, *ids)
+    client = Client(lab.url)
+    with pytest.raises(NotRunning):
+        await client.join(ids)
+    async with client:
+        with pytest.raises(InvalidArgument):
+            await client.select_workflow([])
+        both = asyncio.ensure_future(client.join(ids))
+        first = asyncio.ensure_future(client.select_workflow(["nobody", *ids]))
+        release(lab, "client b")
+        assert await first == "client b"
+        assert not both.done()
+        release(lab, "client a")
+        await both
+        left = asyncio.ensure_future(client.join(["nobody"]))
+        await asyncio.sleep(0)
+    with pytest.raises(WaitInterrupted):
+        await left

@@ -22,7 +22,7 @@ from tests.edges import archives
 from tests.edges.program import perdure
 from tests.support.process import PROJECT, ChildProcess
 
-BIG = 50_000_000
+BIG = 150_000_000
 """Seconds of work, so that what a test does meanwhile comes well before the end."""
 
 

@@ -16,13 +16,17 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 
-from tests.support.postgres import VARIABLE, Databases, PostgresServer
+from tests.support.postgres import VARIABLE, Databases, PostgresServer, scratch
 from tests.support.postgres_binaries import NoPostgres
 from tests.support.standing import StandingConnection
 
 # A shell starts what runs in its background deaf to Ctrl-C, and children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Where `tmp_path` lies. In memory no commit of SQLite waits for a disk, which it would for most of
+# a test's time; against everything but a power failure that is as good.
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(scratch()))
 
 # A shared machine's hiccup is no failure of a property; a gate must give one verdict per commit.
 # Explaining a failure traces every line of every example, which costs more than all the rest.

@@ -104,7 +104,7 @@ class PostgresServer:
         binaries = find_binaries()
         self._password = secrets.token_hex(8)
         self._lock = threading.Lock()
-        self.root = Path(tempfile.mkdtemp(prefix="perdure-postgres-", dir=directory or _scratch()))
+        self.root = Path(tempfile.mkdtemp(prefix="perdure-postgres-", dir=directory or scratch()))
         setup = {
             "root": str(self.root),
             "binaries": str(binaries),
@@ -176,7 +176,7 @@ class PostgresServer:
         return answer
 
 
-def _scratch() -> Path:
+def scratch() -> Path:
     """The memory file system if it is roomy, else a temporary directory on disk."""
     memory = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a private directory in it
     usable = memory.is_dir() and os.access(memory, os.W_OK)

@@ -17,12 +17,13 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks.questions import BOUND, DBOS, PERDURE, QUEUES, RUN_QUESTIONS, RUNS, Question
+from benchmarks.questions import BOUND, DBOS, PERDURE, QUEUES, RUN_QUESTIONS, RUNS, TALK, Question
 from benchmarks.queue_questions import QUEUE_QUESTIONS
+from benchmarks.talk_questions import TALK_QUESTIONS
 from perdure import Engine
 from tests.support.postgres import PostgresServer, disk
 
-QUESTIONS = RUN_QUESTIONS + QUEUE_QUESTIONS
+QUESTIONS = RUN_QUESTIONS + QUEUE_QUESTIONS + TALK_QUESTIONS
 HERE = Path(__file__).parent
 SIDES = HERE / "sides"
 RESULTS = HERE / "results"
@@ -36,6 +37,8 @@ PROGRAMS = {
     (BOUND, QUEUES): SIDES / "bound_queues.py",
     (DBOS, RUNS): SIDES / "dbos_side.py",
     (DBOS, QUEUES): SIDES / "dbos_queues.py",
+    (PERDURE, TALK): SIDES / "perdure_talk.py",
+    (DBOS, TALK): SIDES / "dbos_talk.py",
 }
 
 

@@ -8,6 +8,7 @@ BOUND = "bound"
 
 RUNS = "runs"
 QUEUES = "queues"
+TALK = "talk"
 
 
 @dataclass(frozen=True)

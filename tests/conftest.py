@@ -16,12 +16,17 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 
-from tests.support.postgres import VARIABLE, Databases, PostgresServer
+from tests.support.postgres import VARIABLE, Databases, PostgresServer, scratch
 from tests.support.postgres_binaries import NoPostgres
+from tests.support.standing import StandingConnection
 
 # A shell starts what runs in its background deaf to Ctrl-C, and children inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Where `tmp_path` lies. In memory no commit of SQLite waits for a disk, which it would for most of
+# a test's time; against everything but a power failure that is as good.
+os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(scratch()))
 
 # A shared machine's hiccup is no failure of a property; a gate must give one verdict per commit.
 # Explaining a failure traces every line of every example, which costs more than all the rest.
@@ -45,7 +50,8 @@ class RunPostgres:
         if self._dsn is None:
             try:
                 self._server = PostgresServer()
-                self._dsn = self._server.start().dsn
+                # It has no TLS: not to ask spares each of many thousand sessions the preparation.
+                self._dsn = f"{self._server.start().dsn}?sslmode=disable"
             except NoPostgres as error:
                 self._error = str(error)
                 raise
@@ -98,9 +104,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def postgres_databases(request: pytest.FixtureRequest) -> Databases:
+def postgres_databases(request: pytest.FixtureRequest) -> Iterator[Databases]:
     """Makes and drops databases on the run's server, for tests that need several."""
-    return Databases(request.config.stash[_RUN_POSTGRES].dsn())
+    dsn = request.config.stash[_RUN_POSTGRES].dsn()
+    standing = StandingConnection(dsn)
+    yield Databases(dsn, standing)
+    standing.close()
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 `python dbos_worker.py URL` prints `ready` when it does.
 """
 
+import asyncio
 import logging
 import sys
 import threading
@@ -10,6 +11,7 @@ import time
 from typing import Any
 
 from dbos import DBOS
+from lockstep import elapsed_ms, length_s
 
 
 def launch(url: str, *, listen: list[str] | None = None) -> Any:
@@ -35,8 +37,15 @@ async def noop() -> None:
 
 @DBOS.workflow(name="arrival")
 async def arrival(sent_s: float) -> float:
-    """The milliseconds since then, on the clock that all processes of a machine share."""
-    return (time.monotonic() - sent_s) * 1000
+    """How long it took to get here."""
+    return elapsed_ms(sent_s)
+
+
+@DBOS.workflow(name="departure")
+async def departure(number: int) -> float:
+    """When it ended."""
+    await asyncio.sleep(length_s(number))
+    return time.monotonic()
 
 
 if __name__ == "__main__":

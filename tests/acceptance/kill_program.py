@@ -1,10 +1,11 @@
-"""A process that runs one workflow and kills itself at a chosen write of the store.
+"""Processes that each run one workflow and kill themselves at a chosen write of the store.
 
-`python -m tests.acceptance.kill_program URL EFFECTS WORKFLOW-ID N MOMENT`
+`python -m tests.acceptance.kill_program URL EFFECTS [N-MOMENT...]`
 
-Its hot writes are numbered from 1 over all kinds. At write N it sends itself SIGKILL: MOMENT
-`before` the store is asked, `in` the middle (asked, not answered), or `after` the store answered
-and before anybody hears of it. N = 0 kills nowhere and prints how many writes there were.
+The hot writes of a process are numbered from 1 over all kinds. At write N it sends itself SIGKILL:
+MOMENT `before` the store is asked, `in` the middle (asked, not answered), or `after` the store
+answered and before anybody hears of it. Its workflow is `kN-MOMENT`; with how it ended that is
+printed. Without a moment one process lives, and prints how many writes there were.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import asyncio
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -20,6 +22,7 @@ from perdure import Engine, gather, sleep, step, workflow
 from perdure.api import engine as engine_module
 
 HOT = ("start", "record", "finish")
+AT_ONCE = 3
 
 
 def note(effects: str, word: str) -> None:
@@ -121,6 +124,35 @@ async def main(url: str, effects: str, workflow_id: str, number: int, moment: st
     print("writes", stores[0].writes, flush=True)
 
 
+def begin(url: str, effects: str, kill: str) -> int:
+    """A process of its own for that kill, forked, as none of them is here to start Python."""
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        number, moment = kill.split("-")
+        asyncio.run(main(url, effects, f"k{kill}", int(number), moment))
+        os._exit(0)
+    except BaseException:  # noqa: BLE001 - it must not go on as its parent
+        traceback.print_exc()
+        os._exit(1)
+
+
+def die_everywhere(url: str, effects: str, kills: list[str]) -> None:
+    """Run a process for each kill, a few at once, and print how each ended."""
+    running: dict[int, str] = {}
+    while kills or running:
+        if kills and len(running) < AT_ONCE:
+            kill = kills.pop(0)
+            running[begin(url, effects, kill)] = kill
+            continue
+        pid, status = os.wait()
+        print(f"k{running.pop(pid)}", os.waitstatus_to_exitcode(status), flush=True)
+
+
 if __name__ == "__main__":
-    _, its_url, its_effects, its_id, its_number, its_moment = sys.argv
-    asyncio.run(main(its_url, its_effects, its_id, int(its_number), its_moment))
+    _, its_url, its_effects, *its_kills = sys.argv
+    if its_kills:
+        die_everywhere(its_url, its_effects, its_kills)
+    else:
+        asyncio.run(main(its_url, its_effects, "whole", 0, "never"))

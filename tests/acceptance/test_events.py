@@ -32,7 +32,7 @@ from perdure.errors import (
     WrongPlace,
 )
 from tests.support.engines import Lab
-from tests.support.talking import gate, insert_workflow, open_gate, stored_events
+from tests.support.talking import gate, insert_workflow, of, open_gate, stored_events
 from tests.support.waiting import eventually
 from tests.support.workflows import look
 
@@ -286,21 +286,17 @@ async def test_all_waiters_of_a_key_wake_and_those_who_leave_disturb_nobody(lab:
     await lab.start(publishes_at)
     word = f"{lab.kind} twenty"
     handle = await publishes_at.options(id="w").start(word)
-    short = [asyncio.ensure_future(_of(handle.event("k", timeout=0.05))) for _ in range(10)]
-    long = [asyncio.ensure_future(_of(handle.event("k", timeout=3_000))) for _ in range(10)]
+    short = [asyncio.ensure_future(of(handle.event("k", timeout=0.05))) for _ in range(10)]
+    long = [asyncio.ensure_future(of(handle.event("k", timeout=3_000))) for _ in range(10)]
     assert await asyncio.gather(*short) == [None] * 10
     open_gate(word)
     assert await asyncio.gather(*long) == [word] * 10
     assert lab.engine.kernel.talk.signals.waiting == 0
 
 
-async def _of(call: Any) -> Any:
-    return await call
-
-
 async def test_a_workflow_that_does_not_exist_yet_may_still_publish(lab: Lab) -> None:
     await lab.start(publishes)
-    reading = asyncio.ensure_future(_of(get_event("later", "k", timeout=3_000)))
+    reading = asyncio.ensure_future(of(get_event("later", "k", timeout=3_000)))
     await lab.until_asleep(2_000)
     await publishes.options(id="later")({"k": "v"})
     assert await reading == "v"
@@ -331,7 +327,7 @@ async def test_a_cancelled_or_stopped_reader_stops_at_once(shared_lab: Lab) -> N
     await lab.until_asleep(3_000)
     await cancelled.cancel()
     await lab.until("c", WorkflowState.CANCELLED)
-    outside = asyncio.ensure_future(_of(get_event("nobody", "k")))
+    outside = asyncio.ensure_future(of(get_event("nobody", "k")))
     await eventually(lambda: len(lab.store.batches("events")) >= 3)
     await engine.stop()
     row = await lab.status("s")

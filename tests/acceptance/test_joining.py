@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from perdure import (
+    Client,
     Engine,
     InvalidArgument,
     WorkflowHandle,
@@ -21,7 +22,7 @@ from perdure import (
 from perdure.errors import NotRunning, WaitInterrupted, WrongPlace
 from perdure.model.ids import WorkflowId
 from tests.support.engines import Lab, names
-from tests.support.talking import gate, insert_workflow, open_gate
+from tests.support.talking import gate, insert_workflow, of, open_gate
 from tests.support.waiting import eventually
 from tests.support.workflows import child, look
 
@@ -46,15 +47,11 @@ async def test_the_first_to_end_is_reported_and_the_others_go_on(lab: Lab) -> No
     """Neither the first named nor the first started."""
     await lab.start(gated)
     handles = await started(lab, "first a", "first b", "first c")
-    waiting = asyncio.ensure_future(_of(select_workflow(handles)))
+    waiting = asyncio.ensure_future(of(select_workflow(handles)))
     release(lab, "first b")
     assert await waiting == "first b"
     assert [await lab.state(each) for each in ("first a", "first c")] == ["PENDING"] * 2
     assert await select_workflow(["first c", "first b", "first b"]) == "first b"
-
-
-async def _of(call: Any) -> Any:
-    return await call
 
 
 @pytest.mark.parametrize("state", ["CANCELLED", "ERROR", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"])
@@ -70,7 +67,7 @@ async def test_all_are_waited_for(lab: Lab) -> None:
     """Then each result is there at once; waiting for none is done."""
     await lab.start(gated)
     handles = await started(lab, "all a", "all b", "all c")
-    waiting = asyncio.ensure_future(_of(join(handles)))
+    waiting = asyncio.ensure_future(of(join(handles)))
     release(lab, "all a", "all b")
     await lab.until("all a")
     await lab.until("all b")
@@ -241,7 +238,7 @@ async def test_a_workflow_that_waits_is_released_and_cancelled_at_once(shared_la
     for how in ("all", "first"):
         await waits_for.options(id=f"s {how}").start(how)
     await gathers.options(id="s both").start()
-    outside = [asyncio.ensure_future(_of(each(["nobody"]))) for each in (join, select_workflow)]
+    outside = [asyncio.ensure_future(of(each(["nobody"]))) for each in (join, select_workflow)]
     await eventually(lambda: engine.kernel.waiter.waited_for(WorkflowId("nobody")) == 8)
     for handle in cancelled:
         await handle.cancel()
@@ -258,8 +255,8 @@ async def test_a_thousand_waits_are_one_statement_at_a_time(memory_lab: Lab) -> 
     """And what is not asked about any more is forgotten."""
     engine = await memory_lab.start(child)
     ids = [f"w{number}" for number in range(1_000)]
-    waiting = asyncio.ensure_future(_of(join(ids)))
-    first = asyncio.ensure_future(_of(select_workflow(ids)))
+    waiting = asyncio.ensure_future(of(join(ids)))
+    first = asyncio.ensure_future(of(select_workflow(ids)))
     await eventually(lambda: memory_lab.store.counts["settled"] >= 3)
     asked = [call.items for call in memory_lab.store.calls if call.method == "settled"]
     assert {len(items) for items in asked} == {1_000}
@@ -269,3 +266,28 @@ async def test_a_thousand_waits_are_one_statement_at_a_time(memory_lab: Lab) -> 
     with pytest.raises(asyncio.CancelledError):
         await waiting
     assert engine.kernel.waiter.waited_for(WorkflowId("w8")) == 0
+
+
+async def test_a_client_waits_for_workflows_of_others(shared_lab: Lab) -> None:
+    """For the first and for all, also for one without a row; until the client is closed."""
+    lab = shared_lab
+    await lab.start(gated)
+    ids = ["client a", "client b"]
+    await started(lab, *ids)
+    client = Client(lab.url)
+    with pytest.raises(NotRunning):
+        await client.join(ids)
+    async with client:
+        with pytest.raises(InvalidArgument):
+            await client.select_workflow([])
+        both = asyncio.ensure_future(client.join(ids))
+        first = asyncio.ensure_future(client.select_workflow(["nobody", *ids]))
+        release(lab, "client b")
+        assert await first == "client b"
+        assert not both.done()
+        release(lab, "client a")
+        await both
+        left = asyncio.ensure_future(client.join(["nobody"]))
+        await asyncio.sleep(0)
+    with pytest.raises(WaitInterrupted):
+        await left

@@ -21,24 +21,23 @@ from tests.support.process import ChildProcess
 MOMENTS = ("before", "in", "after")
 
 
-def run(url: str, effects: Path, workflow_id: str, number: int, moment: str) -> ChildProcess:
-    return ChildProcess(
-        "-m", "tests.acceptance.kill_program", url, effects, workflow_id, str(number), moment
-    )
+def run(url: str, effects: Path, *kills: str) -> list[str]:
+    """What the program says of these kills, or of a process that lives."""
+    with ChildProcess("-m", "tests.acceptance.kill_program", url, effects, *kills) as program:
+        lines = program.succeed(deadline_s=300)
+    assert "Traceback" not in program.errors, program.errors
+    return lines
 
 
 def count_writes(url: str, effects: Path) -> int:
-    with run(url, effects, "whole", 0, "never") as whole:
-        lines = whole.succeed()
-    return int(lines[-1].split()[1])
+    return int(run(url, effects)[-1].split()[1])
 
 
-def kill_at(url: str, effects: Path, number: int, moment: str) -> str:
-    """Run the workflow in a process that is killed there; returns its id."""
-    workflow_id = f"k{number}-{moment}"
-    with run(url, effects, workflow_id, number, moment) as doomed:
-        assert doomed.wait() == -9, doomed.errors
-    return workflow_id
+def kill_at(url: str, effects: Path, kills: list[str]) -> list[str]:
+    """Run the workflow in processes that are killed there; returns its ids."""
+    ids = [f"k{kill}" for kill in kills]
+    assert sorted(run(url, effects, *kills)) == sorted(f"{each} -9" for each in ids)
+    return ids
 
 
 def counts_of(effects: Path) -> Counter[str]:
@@ -62,14 +61,8 @@ async def test_a_kill_at_every_boundary_loses_and_repeats_nothing(
         pass
     writes = await asyncio.to_thread(count_writes, lab.url, effects)
     assert writes >= 9, "start, first, sleep, child, its step, its end, result, two, last, end"
-    kills = [(number, moment) for number in range(1, writes + 1) for moment in MOMENTS]
-    places = asyncio.Semaphore(3)
-
-    async def one(number: int, moment: str) -> str:
-        async with places:
-            return await asyncio.to_thread(kill_at, lab.url, effects, number, moment)
-
-    ids = await asyncio.gather(*(one(*each) for each in kills))
+    kills = [f"{number}-{moment}" for number in range(1, writes + 1) for moment in MOMENTS]
+    ids = await asyncio.to_thread(kill_at, lab.url, effects, kills)
     recorded = await recorded_words(lab)
 
     survivor = await lab.start(parent, child, heartbeat=0.2)

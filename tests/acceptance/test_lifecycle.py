@@ -10,6 +10,7 @@ from perdure import Engine, workflow
 from perdure.errors import NotRegistered, NotRunning, VersionOwnedByAnother
 from tests.support.behind import Found
 from tests.support.engines import Lab
+from tests.support.standing import APPLICATION as STANDING
 from tests.support.waiting import eventually
 
 
@@ -118,6 +119,7 @@ async def test_failed_starts_leave_no_session_on_the_server(
         found: list[dict[str, Any]] = await lab.rows(
             "SELECT count(*) AS n FROM pg_stat_activity"
             " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            f" AND application_name <> '{STANDING}'"
         )
         return int(found[0]["n"])
 

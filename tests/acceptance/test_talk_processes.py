@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from perdure import Engine, Message, get_event, read_stream
+from perdure import Engine, Message, get_event, read_stream, select_workflow
+from perdure.model.ids import WorkflowId
 from tests.acceptance.talk_program import MESSAGES, TOPICS, VALUES
 from tests.support.engines import Lab, open_lab
 from tests.support.process import ChildProcess
@@ -18,8 +19,10 @@ from tests.support.talking import (
     insert_workflow,
     messages,
     never_polling,
+    of,
     receives,
     stored_stream,
+    until_wanted,
 )
 from tests.support.waiting import eventually
 
@@ -142,6 +145,23 @@ async def test_a_listener_that_lost_its_connection_looks_again(
     )
     async with asyncio.timeout(30):
         assert await handle.result() == ["found"]
+
+
+async def test_who_begins_to_listen_is_told_what_is_waited_for(
+    cut_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process that ends the workflow was not there, or cut off, when the wait began."""
+    never_polling(monkeypatch)
+    lab = cut_lab
+    waiter = await lab.start(heartbeat=5)
+    first = asyncio.ensure_future(of(select_workflow(["r"])))
+    await eventually(lambda: waiter.kernel.waiter.waited_for(WorkflowId("r")) == 1)
+    runner = await lab.start(receives, heartbeat=5)
+    await until_wanted(lab, runner, "r")
+    await receives.options(id="r", engine=runner).start(["t"], 3_000)
+    await runner.send("r", "found", "t")
+    async with asyncio.timeout(30):
+        assert await first == "r"
 
 
 async def test_a_half_open_connection_costs_seconds(postgres_url: str) -> None:

@@ -10,14 +10,17 @@ from typing import Any
 import pytest
 
 from perdure import (
+    AwaitedWorkflowCancelled,
     get_event,
     join,
     read_stream,
     recv,
+    select_workflow,
     set_event,
     workflow,
     write_stream,
 )
+from perdure.model.ids import WorkflowId
 from tests.support.engines import Lab
 from tests.support.talking import (
     all_of,
@@ -26,8 +29,10 @@ from tests.support.talking import (
     insert_workflow,
     never_polling,
     never_told,
+    of,
     open_gate,
     receives,
+    until_wanted,
 )
 from tests.support.waiting import eventually
 
@@ -56,10 +61,6 @@ async def says(word: str) -> None:
 async def says_at_once(pause_s: float) -> None:
     await asyncio.sleep(pause_s)
     await set_event("k", "v")
-
-
-async def of(call: Awaitable[Any]) -> Any:
-    return await call
 
 
 async def waiters_of_each_kind(lab: Lab, word: str) -> list[asyncio.Future[Any]]:
@@ -115,13 +116,35 @@ async def test_across_processes_a_hint_is_enough(
     await says.options(id="says", engine=speaker).start(word)
     await lab.start(receives_one, asks_one, follows, heartbeat=5)
     futures = await waiters_of_each_kind(lab, word)
-    receiver, asker, follower, event, reader = futures
+    await until_wanted(lab, speaker, "says")
     open_gate(word)
     await speaker.send("r", "hello", "t")
-    assert await asyncio.gather(receiver, asker, event) == ["hello", word, word]
-    # That the workflow has ended is announced by nobody: the poll would find it.
-    for each in (follower, reader):
-        each.cancel()
+    assert await asyncio.gather(*futures) == answers(word)
+
+
+@pytest.mark.parametrize("how", ["finished", "cancelled"])
+async def test_an_end_elsewhere_is_told_to_whoever_waits(
+    shared_lab: Lab, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    """For a result, for all or for the first; nobody polls."""
+    never_polling(monkeypatch)
+    lab, word = shared_lab, f"{shared_lab.kind} ends {how}"
+    runner = await lab.start(says, heartbeat=5)
+    handle = await says.options(id="says", engine=runner).start(word)
+    waiter = await lab.start(heartbeat=5)
+    there = waiter.handle("says")
+    waits = [asyncio.ensure_future(of(each)) for each in (select_workflow([there]), join([there]))]
+    result = asyncio.ensure_future(of(there.result()))
+    await until_wanted(lab, runner, "says")
+    if how == "finished":
+        open_gate(word)
+        assert await result is None
+    else:
+        await handle.cancel()
+        with pytest.raises(AwaitedWorkflowCancelled):
+            await result
+    assert await asyncio.gather(*waits) == ["says", None]
+    assert not runner.kernel.tidings.is_wanted(WorkflowId("says"))
 
 
 async def test_without_hints_the_poll_finds_everything(

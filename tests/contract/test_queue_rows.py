@@ -347,7 +347,7 @@ async def test_a_change_does_not_resume_a_queue(me: Process) -> None:
 
 
 async def test_a_deleted_queue_leaves_its_backlog(site: Site, me: Process) -> None:
-    """“Delete the queue's row and its settings; says whether it was there. Its backlog stays”."""
+    """“Delete the queue's row, its settings …; says whether it was there”; “Its backlog stays”."""
     await me.queue(partitioned=True, max_polling_interval_s=9.0)
     await me.store.pause_queue(rows.QUEUE, paused=True)
     waiting = await me.waiting(partition_key="p")

@@ -46,6 +46,17 @@ async def test_no_more_start_in_a_period_than_the_rate(me: Process) -> None:
     assert (turn.taken, turn.is_full) == (0, True)
 
 
+async def test_the_log_of_a_deleted_queue_is_forgotten(site: Site, me: Process) -> None:
+    """“Delete the queue's row, its settings and its rate log”: of no other queue."""
+    for name in (rows.QUEUE, "other"):
+        await me.queue(name, rate=TWO_A_MINUTE)
+        await backlog(me, 1, queue_name=name)
+    await me.claim_shared(rows.QUEUE, "other")
+    assert len(await site.own("rate_log")) == 2
+    await me.store.delete_queue(rows.QUEUE)
+    assert [row["queue_name"] for row in await site.own("rate_log")] == ["other"]
+
+
 async def test_a_claim_is_logged_with_the_time_of_its_row(site: Site, me: Process) -> None:
     """“A claim from a queue with a rate writes `rate_limited` true and an entry of the log, with
     one time for both”."""

@@ -7,17 +7,28 @@ archive anew, which changes the file's inode.
 from __future__ import annotations
 
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from perdure import StepRow, WorkflowRow
+from perdure import WorkflowRow
 from perdure.api.client import Client
 from perdure.cli.demo.packing import archive_path
 from perdure.cli.demo.service import APPLICATION
 from perdure.errors import SchemaMissing
 from tests.edges import archives
+from tests.support.backdoor import (
+    Backdoor,
+    PostgresBackdoor,
+    Row,
+    SqliteBackdoor,
+    connect_file,
+)
+from tests.support.database import OWN, SHARED, SQLITE_PREFIX
 from tests.support.process import ChildProcess
 from tests.support.waiting import eventually
 
@@ -36,7 +47,7 @@ class Recorded:
 
     run: WorkflowRow
     children: dict[str, WorkflowRow]
-    steps: dict[str, list[StepRow]]
+    steps: dict[str, list[Row]]
 
     @property
     def settled(self) -> int:
@@ -55,10 +66,27 @@ async def look(url: str) -> Recorded:
         )
         children = {file_of(row): row for row in rows}
         assert len(children) == len(rows), "no file has two workflows"
-        steps = {
-            name: await client.workflows.steps(row.workflow_id) for name, row in children.items()
-        }
+    async with backdoor(url) as behind:
+        found = await behind.rows("SELECT * FROM operation_outputs ORDER BY function_id")
+    by_workflow: dict[str, list[Row]] = {}
+    for row in found:
+        by_workflow.setdefault(row["workflow_uuid"], []).append(row)
+    steps = {name: by_workflow.get(row.workflow_id, []) for name, row in children.items()}
     return Recorded(run, children, steps)
+
+
+@asynccontextmanager
+async def backdoor(url: str) -> AsyncIterator[Backdoor]:
+    """For reading what a client reads workflow by workflow."""
+    behind: Backdoor
+    if url.startswith(SQLITE_PREFIX):
+        behind = SqliteBackdoor(lambda: connect_file(url.removeprefix(SQLITE_PREFIX)))
+    else:
+        behind = PostgresBackdoor(url, (SHARED, OWN))
+    try:
+        yield behind
+    finally:
+        await behind.close()
 
 
 def file_of(row: WorkflowRow) -> str:
@@ -67,17 +95,27 @@ def file_of(row: WorkflowRow) -> str:
     return name
 
 
-async def progress(url: str) -> tuple[int, int]:
-    """How often the run was begun, and how many files are settled by now."""
+async def has_schema(url: str) -> bool:
     try:
-        async with Client(url, name=APPLICATION) as client:
-            runs = await client.workflows.list(names=["demo.archive_folder"])
-            rows = await client.workflows.list(
-                names=["demo.archive_file"], states=["SUCCESS"], limit=10 * FILES
-            )
-            return (runs[0].attempts if runs else 0), len(rows)
+        async with Client(url, name=APPLICATION):
+            return True
     except SchemaMissing:
-        return 0, 0
+        return False
+
+
+async def progress(behind: Backdoor) -> tuple[int, int]:
+    """How often the run was begun, and how many files are settled by now."""
+    (found,) = await behind.rows(
+        "SELECT max(CASE WHEN name = 'demo.archive_folder' THEN recovery_attempts END) AS begun,"
+        " count(CASE WHEN name = 'demo.archive_file' AND status = 'SUCCESS' THEN 1 END) AS settled"
+        " FROM workflow_status"
+    )
+    return found["begun"] or 0, found["settled"]
+
+
+async def has_come(behind: Backdoor, begun: int, settled: int) -> bool:
+    seen = await progress(behind)
+    return seen[0] >= begun and seen[1] >= settled
 
 
 @pytest.fixture
@@ -97,16 +135,13 @@ async def test_a_killed_run_goes_on_and_archives_each_file_once(
     )
     settled = 0
     before: dict[str, tuple[int, int]] = {}
-    steps: dict[str, list[StepRow]] = {}
+    steps: dict[str, list[Row]] = {}
 
     for start, threshold in enumerate(KILLED_AT, start=1):
         with ChildProcess(*command) as child:
-
-            async def enough(wanted: tuple[int, int] = (start, threshold)) -> bool:
-                begun, settled = await progress(url)
-                return begun >= wanted[0] and settled >= wanted[1]
-
-            await eventually(enough, deadline_s=60)
+            await eventually(partial(has_schema, url))
+            async with backdoor(url) as behind:
+                await eventually(partial(has_come, behind, start, threshold))
             assert child.running, child.errors
             child.kill()
         seen = await look(url)
@@ -147,7 +182,8 @@ async def check_the_end(
     assert {child.state for child in end.children.values()} == {"SUCCESS"}
     assert all(child.parent_workflow_id == end.run.workflow_id for child in end.children.values())
     for steps in end.steps.values():
-        assert [(step.step_id, step.name) for step in steps] == [(1, "compress"), (2, "verify")]
+        recorded = [(step["function_id"], step["function_name"]) for step in steps]
+        assert recorded == [(1, "compress"), (2, "verify")]
     for name, archive in before.items():
         assert archives.identity(archive_path(out, name)) == archive
     async with Client(url, name=APPLICATION) as client:

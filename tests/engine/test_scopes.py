@@ -281,6 +281,7 @@ async def test_a_time_limit_survives_a_restart(lab: Lab) -> None:
 async def test_another_number_of_branches_is_noticed(lab: Lab) -> None:
     """“the branch count compared”: the message names the scope and both numbers."""
     number = 3
+    holding = asyncio.Event()
 
     @workflow(name="main")
     async def main() -> None:
@@ -288,12 +289,12 @@ async def test_another_number_of_branches_is_noticed(lab: Lab) -> None:
         await run_step("hold", hold)
 
     async def hold() -> None:
-        if number == 3:
-            await asyncio.sleep(60)
+        holding.set()
+        await asyncio.sleep(60)
 
     await lab.start(main)
     handle = await main.start()
-    await eventually(lambda: len(CALLS) == 3)
+    await holding.wait()
     number = 2
     await lab.hand_back(handle.workflow_id)
     row = await lab.until(handle.workflow_id, WorkflowState.DELAYED)

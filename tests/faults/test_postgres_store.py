@@ -32,11 +32,12 @@ def server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
-async def database(server: PostgresServer) -> PostgresDatabase:
+async def database(server: PostgresServer) -> AsyncIterator[PostgresDatabase]:
     await asyncio.to_thread(server.start)
     database = PostgresDatabase(server.dsn)
     await database.clear()
-    return database
+    yield database
+    database.close()
 
 
 @pytest.fixture

@@ -29,21 +29,23 @@ AT_VERSIONS = [0, 1, 30, 110]
 
 @pytest.mark.parametrize("version", AT_VERSIONS)
 async def test_on_postgres(postgres_url: str, dbos_python: Path, version: int) -> None:
-    launching = asyncio.create_task(asyncio.to_thread(launch_dbos, dbos_python, postgres_url))
-    async with connected(postgres_url) as connection:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(asyncio.to_thread(launch_dbos, dbos_python, postgres_url))
+        async with connected(postgres_url) as connection:
 
-        async def reached() -> bool:
-            table = await connection.fetchval("SELECT to_regclass('dbos.dbos_migrations')")
-            if table is None:
-                return version == 0
-            recorded = await connection.fetchval("SELECT max(version) FROM dbos.dbos_migrations")
-            return (recorded or 0) >= version
+            async def reached() -> bool:
+                table = await connection.fetchval("SELECT to_regclass('dbos.dbos_migrations')")
+                if table is None:
+                    return version == 0
+                found = await connection.fetchval("SELECT max(version) FROM dbos.dbos_migrations")
+                return (found or 0) >= version
 
-        await eventually(reached)
-    reports = await asyncio.gather(
-        *(postgres_schema.migrate(connector(postgres_url), "dbos") for _ in range(3))
-    )
-    await launching
+            await eventually(reached)
+        installing = [
+            group.create_task(postgres_schema.migrate(connector(postgres_url), "dbos"))
+            for _ in range(3)
+        ]
+    reports = [task.result() for task in installing]
     assert {report.after for report in reports} == {125}
     known = golden("postgres")
     assert as_known(await postgres_facts(postgres_url), known) == known

@@ -13,7 +13,6 @@ import pytest
 
 from perdure.errors import (
     ConfigurationError,
-    DatabaseUnavailable,
     SchemaError,
     SchemaMissing,
     SchemaTooOld,
@@ -120,7 +119,7 @@ async def test_twenty_at_once_without_advisory_locks(postgres_url: str, oldest: 
     async with _role(postgres_url) as role_url, connected(postgres_url) as connection:
         role = urlsplit(role_url).username
         await connection.execute(
-            "REVOKE EXECUTE ON FUNCTION pg_try_advisory_xact_lock(bigint) FROM PUBLIC;"
+            "REVOKE EXECUTE ON FUNCTION pg_try_advisory_lock(bigint) FROM PUBLIC;"
             f"GRANT CREATE ON DATABASE {urlsplit(postgres_url).path[1:]} TO {role}"
         )
         if oldest:
@@ -197,95 +196,6 @@ async def test_our_installers_keep_a_launching_dbos_out(postgres_url: str) -> No
         async with schema_lock.installing_alone(connector(postgres_url), "dbos", finished):
             assert not await other.fetchval("SELECT pg_try_advisory_lock(1234567890)")
         assert await other.fetchval("SELECT pg_try_advisory_lock(1234567890)")
-
-
-async def test_the_lock_lets_an_index_be_built_beside_it(postgres_url: str) -> None:
-    """Also where transactions keep one snapshot by default."""
-
-    async def finished() -> bool:
-        return False
-
-    snapshots = connector(postgres_url, default_transaction_isolation="repeatable read")
-    async with connected(postgres_url) as other:
-        await other.execute("CREATE TABLE t (a int)")
-        async with schema_lock.installing_alone(snapshots, "dbos", finished):
-            await other.execute("CREATE INDEX CONCURRENTLY ON t (a)", timeout=20)
-
-
-async def test_an_index_left_broken_is_built_again(postgres_url: str) -> None:
-    """As a build leaves it that was cut off."""
-    await make_postgres_oldest(postgres_url)
-    async with connected(postgres_url) as connection:
-        await connection.execute(
-            "CREATE INDEX idx_application_versions_timestamp "
-            "ON dbos.application_versions (version_timestamp DESC);"
-            "UPDATE pg_index SET indisvalid = false "
-            "WHERE indexrelid = 'dbos.idx_application_versions_timestamp'::regclass"
-        )
-    report = await schema.migrate(connector(postgres_url), "dbos")
-    assert [text for text in report.statements if "DROP" in text] == [
-        'DROP INDEX IF EXISTS "dbos"."idx_application_versions_timestamp"'
-    ]
-    assert as_known(await postgres_facts(postgres_url), GOLDEN) == GOLDEN
-
-
-async def test_an_index_that_somebody_is_building_is_left_alone(postgres_url: str) -> None:
-    """It looks broken until it is finished; a slow transaction keeps it from being finished."""
-    await make_postgres_oldest(postgres_url)
-    async with connected(postgres_url) as slow, connected(postgres_url) as builder:
-        transaction = slow.transaction(isolation="repeatable_read")
-        await transaction.start()
-        await slow.fetchval("SELECT count(*) FROM dbos.application_versions")
-        building = asyncio.create_task(
-            builder.execute(
-                "CREATE INDEX CONCURRENTLY idx_application_versions_timestamp "
-                "ON dbos.application_versions (version_timestamp DESC)"
-            )
-        )
-        async with connected(postgres_url) as watcher:
-            unfinished = (
-                "SELECT 1 FROM pg_index WHERE NOT indisvalid AND "
-                "indexrelid = to_regclass('dbos.idx_application_versions_timestamp')"
-            )
-            await eventually(lambda: watcher.fetch(unfinished))
-            installing = asyncio.create_task(schema.migrate(connector(postgres_url), "dbos"))
-            waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND pid <> $1"
-            await eventually(lambda: watcher.fetch(waiting, builder.get_server_pid()))
-        await transaction.rollback()
-        await building
-        report = await installing
-    assert not [text for text in report.statements if "idx_application_versions_timestamp" in text]
-    assert not [text for text in report.statements if "DROP" in text]
-    assert as_known(await postgres_facts(postgres_url), GOLDEN) == GOLDEN
-
-
-async def test_a_build_that_does_not_end_says_what_to_do(
-    postgres_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await make_postgres_oldest(postgres_url)
-    monkeypatch.setattr(schema, "PATIENCE_S", 0.5)
-    async with connected(postgres_url) as slow, slow.transaction(isolation="repeatable_read"):
-        await slow.fetchval("SELECT 1")
-        with pytest.raises(DatabaseUnavailable, match="backend_xmin"):
-            await schema.migrate(connector(postgres_url), "dbos")
-    assert await _version(postgres_url) == 123
-    assert (await schema.migrate(connector(postgres_url), "dbos")).after == 125
-    assert as_known(await postgres_facts(postgres_url), GOLDEN) == GOLDEN
-
-
-async def test_a_migration_that_was_cut_off_goes_on_where_it_was(postgres_url: str) -> None:
-    await make_postgres_oldest(postgres_url)
-    async with connected(postgres_url) as connection:
-        await connection.execute(
-            "CREATE INDEX idx_application_versions_timestamp "
-            "ON dbos.application_versions (version_timestamp DESC);"
-            "UPDATE dbos.dbos_migrations SET version = 124"
-        )
-    report = await schema.migrate(connector(postgres_url), "dbos")
-    online = [text for text in report.statements if text.startswith("CREATE INDEX CONCURRENTLY")]
-    built = [text.split()[3] for text in online]
-    assert built == ["idx_application_versions_owner_timestamp"]
-    assert as_known(await postgres_facts(postgres_url), GOLDEN) == GOLDEN
 
 
 async def test_a_newer_database_is_used_as_it_is(postgres_url: str) -> None:

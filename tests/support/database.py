@@ -23,6 +23,7 @@ from tests.support.backdoor import (
     SqliteBackdoor,
     connect_file,
 )
+from tests.support.standing import StandingConnection
 
 T = TypeVar("T")
 
@@ -161,12 +162,13 @@ def _sqlite_tables(connection: sqlite3.Connection) -> list[str]:
 
 
 class PostgresDatabase:
-    """A Postgres database whose schema is made."""
+    """A Postgres database whose schema is made; `close` gives up what `clear` needs."""
 
     kind = "postgres"
 
     def __init__(self, url: str) -> None:
         self.url = url
+        self._standing: StandingConnection | None = None
 
     async def opened(self, application: str | None, clock: Clock) -> Store:
         store = build_store(self.url, application, clock)
@@ -177,16 +179,28 @@ class PostgresDatabase:
         return PostgresBackdoor(self.url, (SHARED, OWN))
 
     async def clear(self) -> None:
-        backdoor = PostgresBackdoor(self.url, (SHARED, OWN))
-        tables = await backdoor.rows(
-            "SELECT schemaname AS schema, tablename AS name FROM pg_tables"
-            " WHERE schemaname = ANY(?)",
-            [SHARED, OWN],
-        )
-        names = [f'"{t["schema"]}"."{t["name"]}"' for t in tables if t["name"] not in KEPT]
-        # One round trip: it is made before every test.
-        await backdoor.run("; ".join(f"DELETE FROM {name}" for name in names))
-        await backdoor.close()
+        if self._standing is None:
+            self._standing = StandingConnection(self.url)
+        await self._standing.arun(_CLEAR)
+
+    def close(self) -> None:
+        if self._standing is not None:
+            self._standing.close()
+
+
+_CLEAR = f"""
+DO $$
+DECLARE
+    name text;
+BEGIN
+    FOR name IN
+        SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
+        WHERE schemaname IN ('{SHARED}', '{OWN}') AND tablename NOT IN {tuple(sorted(KEPT))}
+    LOOP
+        EXECUTE 'DELETE FROM ' || name;
+    END LOOP;
+END $$
+"""
 
 
 def unreachable(kind: str) -> str | None:

@@ -32,7 +32,9 @@ def postgres_template(postgres_databases: Databases) -> Iterator[PostgresDatabas
     url = apart(postgres_databases.create())
     try:
         apart(migrate(url))
-        yield PostgresDatabase(url)
+        database = PostgresDatabase(url)
+        yield database
+        database.close()
     finally:
         apart(postgres_databases.drop(url))
 

@@ -29,6 +29,7 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 
 from tests.support.postgres_binaries import NoPostgres, find_binaries
+from tests.support.standing import StandingConnection
 
 VARIABLE = "PERDURE_TEST_POSTGRES"
 _ROOMY_BYTES = 2 << 30
@@ -47,10 +48,12 @@ _SETTINGS = {
 
 
 class Databases:
-    """Makes and drops databases on the server of one DSN."""
+    """Makes and drops databases on the server of one DSN, by a session of its own for each unless
+    there is one that stands."""
 
-    def __init__(self, dsn: str) -> None:
+    def __init__(self, dsn: str, standing: StandingConnection | None = None) -> None:
         self.dsn = dsn
+        self._standing = standing
 
     def url(self, database: str) -> str:
         """The DSN of another database of the same server."""
@@ -77,6 +80,9 @@ class Databases:
             await self.drop(url)
 
     async def _execute(self, statement: str) -> None:
+        if self._standing is not None:
+            await self._standing.arun(statement)
+            return
         connection = await asyncpg.connect(self.dsn, timeout=30)
         try:
             await connection.execute(statement, timeout=60)
@@ -98,7 +104,7 @@ class PostgresServer:
         binaries = find_binaries()
         self._password = secrets.token_hex(8)
         self._lock = threading.Lock()
-        self.root = Path(tempfile.mkdtemp(prefix="perdure-postgres-", dir=directory or _scratch()))
+        self.root = Path(tempfile.mkdtemp(prefix="perdure-postgres-", dir=directory or scratch()))
         setup = {
             "root": str(self.root),
             "binaries": str(binaries),
@@ -170,7 +176,7 @@ class PostgresServer:
         return answer
 
 
-def _scratch() -> Path:
+def scratch() -> Path:
     """The memory file system if it is roomy, else a temporary directory on disk."""
     memory = Path("/dev/shm")  # noqa: S108 - mkdtemp makes a private directory in it
     usable = memory.is_dir() and os.access(memory, os.W_OK)

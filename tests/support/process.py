@@ -16,6 +16,8 @@ from typing import IO, Self
 from tests.support.waiting import wait_until
 
 PROJECT = Path(__file__).parents[2]
+# The package of this tree, whichever one is installed.
+_TREES = os.pathsep.join([str(PROJECT / "src"), str(PROJECT)])
 DEADLINE_S = 30.0
 
 
@@ -38,7 +40,9 @@ class ChildProcess:
         cwd: Path = PROJECT,
         python: str | Path = sys.executable,
     ) -> None:
-        environment = {**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONUNBUFFERED": "1"}
+        environment = {**os.environ, "PYTHONPATH": _TREES, "PYTHONUNBUFFERED": "1"}
+        # Without compiled modules a child spends its first seconds on compiling them.
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
         self._process = subprocess.Popen(
             [str(python), *map(str, arguments)],
             env={**environment, **(env or {})},

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import pytest
 
-from perdure import close_stream, read_stream, recv, step, workflow, write_stream
-from perdure.engine import signals as signals_module
+from perdure import Engine, close_stream, read_stream, recv, step, workflow, write_stream
+from perdure.engine import polling as polling_module
 from perdure.engine.kernel import Kernel
+from perdure.model.ids import WorkflowId
 from tests.support.engines import Lab
+from tests.support.waiting import eventually
 from tests.support.workflows import Spoilt
 
 CLOSED = '"__DBOS_STREAM_CLOSED__"'
@@ -113,10 +115,21 @@ async def insert_workflow(lab: Lab, workflow_id: str, **columns: object) -> None
     )
 
 
+async def of(call: Awaitable[Any]) -> Any:
+    """What an awaitable of any kind comes to, as a coroutine."""
+    return await call
+
+
+async def until_wanted(lab: Lab, runner: Engine, workflow_id: str) -> None:
+    """Wait until its process knows that another waits for its end, where that is told."""
+    if lab.kind == "postgres":
+        await eventually(lambda: runner.kernel.tidings.is_wanted(WorkflowId(workflow_id)))
+
+
 def never_polling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Engines started from here on do not look by themselves for what is said: only hints wake."""
-    monkeypatch.setattr(signals_module, "FIRST_PAUSE_S", 3_600.0)
-    monkeypatch.setattr(signals_module, "LONGEST_PAUSE_S", 3_600.0)
+    monkeypatch.setattr(polling_module, "FIRST_PAUSE_S", 3_600.0)
+    monkeypatch.setattr(polling_module, "LONGEST_PAUSE_S", 3_600.0)
 
 
 def never_told(monkeypatch: pytest.MonkeyPatch) -> None:

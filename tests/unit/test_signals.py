@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perdure.engine import signals as signals_module
+from perdure.engine import polling as polling_module
 from perdure.engine.committer import Retry
 from perdure.engine.services import Tasks
 from perdure.engine.signals import Interest, Signals
@@ -174,7 +174,7 @@ async def test_whoever_is_told_looks_rarely_and_at_once_after_a_gap() -> None:
 
 async def test_a_poll_asked_for_during_a_poll_follows_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """What came after the statement began would be missed otherwise."""
-    monkeypatch.setattr(signals_module, "LONGEST_PAUSE_S", 3_600.0)
+    monkeypatch.setattr(polling_module, "LONGEST_PAUSE_S", 3_600.0)
     store = FakeStore()
     store.held.clear()
     async with listening(store, is_told=True) as signals:

@@ -10,7 +10,7 @@ from perdure.api.call_options import EnqueueOptions, checked_id
 from perdure.api.enqueue import Submission, enqueue_many_through, enqueue_through
 from perdure.api.events import all_events, event_codec, event_row
 from perdure.api.handle import Target, WorkflowHandle
-from perdure.api.joining import Reference, ids_of
+from perdure.api.joining import Reference, first_of, ids_of
 from perdure.api.management import Workflows
 from perdure.api.messaging import Message, new_messages, post
 from perdure.api.queue import Queue
@@ -31,8 +31,8 @@ from perdure.engine.services import Tasks
 from perdure.engine.system import SystemClock, SystemIds
 from perdure.engine.talk import Speaker
 from perdure.engine.time import DatabaseTime
-from perdure.engine.waiter import Waiter
-from perdure.errors import InvalidArgument, NotRunning
+from perdure.engine.waiter import Around, Waiter
+from perdure.errors import NotRunning
 from perdure.logic.durations import Duration, seconds_of
 from perdure.model.application import Moved
 from perdure.model.ids import WorkflowId
@@ -157,10 +157,7 @@ class Client:
     async def select_workflow(self, workflows: Iterable[Reference]) -> WorkflowId:
         """Wait until the first of several workflows has ended; see `perdure.select_workflow`."""
         desk = self._opened_desk()
-        ids = ids_of(desk, workflows)
-        if not ids:
-            raise InvalidArgument("select_workflow needs at least one workflow")
-        return await desk.waiter.first(ids, is_patient=False)
+        return await first_of(desk.waiter, ids_of(desk, workflows), is_patient=False)
 
     async def join(self, workflows: Iterable[Reference]) -> None:
         """Wait until all of several workflows have ended; see `perdure.join`."""
@@ -267,7 +264,9 @@ class Client:
             self._serializers,
         )
         speaker = Speaker(tasks, store, self._clock, self._retry, serialization, is_told=False)
-        waiter = Waiter(tasks, store, self._retry, lambda _: False, speaker.signals.hear_end)
+        # Nothing runs here, and nobody is told what a client waits for.
+        around = Around(lambda _: False, lambda _: None, speaker.signals.hear_end)
+        waiter = Waiter(tasks, store, self._retry, around)
         hints = Hints(tasks, store, self._ids)
         return Desk(speaker, waiter, hints, self._ids, self._application)
 

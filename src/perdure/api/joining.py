@@ -10,6 +10,7 @@ from perdure.engine.context import PLACE, Branch
 from perdure.engine.desk import Desk
 from perdure.engine.journal import DurableCall
 from perdure.engine.run import Run
+from perdure.engine.waiter import Waiter
 from perdure.errors import InvalidArgument, PerdureError, WrongPlace
 from perdure.model.ids import WorkflowId
 from perdure.model.wire import PORTABLE_JSON, WAIT_FIRST
@@ -46,10 +47,8 @@ class FirstCall(WaitCall[WorkflowId]):
 
     async def plain(self) -> WorkflowId:
         """Wait; nothing is recorded."""
-        if not self._ids:
-            raise InvalidArgument("select_workflow needs at least one workflow")
         is_patient = self._place is not None
-        return await self._waiter.first(self._ids, is_patient=is_patient)
+        return await first_of(self._waiter, self._ids, is_patient=is_patient)
 
     async def perform(self, run: Run) -> WorkflowId:
         """Wait, and record which one it was, or that there was none to wait for."""
@@ -119,6 +118,13 @@ def join(workflows: Iterable[Reference]) -> JoinCall:
     One shared wait, which takes no step id.
     """
     return JoinCall("join", list(workflows))
+
+
+async def first_of(waiter: Waiter, ids: Sequence[WorkflowId], *, is_patient: bool) -> WorkflowId:
+    """The first of these workflows to end."""
+    if not ids:
+        raise InvalidArgument("select_workflow needs at least one workflow")
+    return await waiter.first(ids, is_patient=is_patient)
 
 
 def ids_of(desk: Desk, workflows: Iterable[Reference]) -> list[WorkflowId]:

@@ -134,8 +134,7 @@ class Desk:
         for queue in _queues(command):
             self.work_came(queue)
         if isinstance(command, _TAKES_AWAY):
-            for told in ids if len(ids) <= _NAMED else ("",):
-                self._hints.announce(HintKind.TAKEN, told)
+            self._tell_taken(ids)
             self.waiter.hear(ids)
             if self._here is not None:
                 await self._here.taken(ids)
@@ -143,6 +142,13 @@ class Desk:
             command = SetDelay(tuple(ids), command.workflow.delay_ms)
         if isinstance(command, SetDelay) and self._here is not None:
             self._here.moved(command)
+
+    def _tell_taken(self, ids: Sequence[WorkflowId]) -> None:
+        if len(ids) > _NAMED:
+            self._hints.announce(HintKind.TAKEN)
+            return
+        for workflow_id in ids:
+            self._hints.announce_workflow(HintKind.TAKEN, workflow_id)
 
     async def _carry_out(self, items: Sequence[Given]) -> list[Answer[Managed | StepRow]]:
         """Each by itself, side by side; after trouble with one all are given again."""

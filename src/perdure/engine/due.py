@@ -1,6 +1,7 @@
 """Moves delayed workflows when they are due, and ends those whose deadline passed in a queue."""
 
 import logging
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from perdure.engine.committer import Retry
@@ -8,7 +9,7 @@ from perdure.engine.dispatcher import Dispatcher
 from perdure.engine.hints import HintKind, Hints
 from perdure.engine.services import Loop, Tasks
 from perdure.engine.time import DatabaseTime
-from perdure.engine.waiter import Waiter
+from perdure.model.ids import WorkflowId
 from perdure.ports.ids import Ids
 from perdure.ports.store import Store
 
@@ -25,7 +26,7 @@ class Followers(NamedTuple):
 
     dispatcher: Dispatcher
     hints: Hints
-    waiter: Waiter
+    on_ended: Callable[[Sequence[WorkflowId]], None]
     ids: Ids
 
 
@@ -50,7 +51,7 @@ class DueSweep(Loop):
         self._time = time
         self._dispatcher = followers.dispatcher
         self._hints = followers.hints
-        self._waiter = followers.waiter
+        self._on_ended = followers.on_ended
         self._ids = followers.ids
         self._at_ms: float | None = None
 
@@ -82,8 +83,7 @@ class DueSweep(Loop):
             self._hints.announce(HintKind.WORK, queue)
         for workflow_id in swept.expired:
             log.info("workflow %s passed its deadline before it ran and is cancelled", workflow_id)
-        if swept.expired:
-            self._waiter.wake()
+        self._on_ended(swept.expired)
         if swept.more:
             self._at_ms = self._time.now_ms()
         elif swept.next_at_ms is not None:

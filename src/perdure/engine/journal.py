@@ -142,7 +142,13 @@ class Journal:
         return answer
 
     async def open_scopes(self, run: Run, step_id: StepId) -> None:
-        """Write the open rows that are due before a record that another lane writes."""
+        """Write the open rows that are due before a record that another lane writes.
+
+        They are committed just before it, not in one write with it. After a death in between a
+        scope is open and nothing of it is recorded: a replay compares the row with the code, as it
+        would in any case, and begins the scope. What must never be is the reverse, a record inside
+        whose scope is not there to compare.
+        """
         track = TRACK.get()
         if track is None:
             return

@@ -12,7 +12,7 @@ from perdure.engine.committer import Lane, OpenClose, Retry
 from perdure.engine.desk import Desk
 from perdure.engine.dispatcher import Dispatcher, Pace, Surroundings
 from perdure.engine.due import DueSweep, Followers
-from perdure.engine.hints import HintKind, Hints
+from perdure.engine.hints import Hint, HintKind, Hints
 from perdure.engine.identity import Identity
 from perdure.engine.intake import Intake
 from perdure.engine.journal import Journal
@@ -26,8 +26,10 @@ from perdure.engine.runner import Ends, Runner
 from perdure.engine.services import Service, Tasks
 from perdure.engine.sweeper import OwnershipPoll, SelfCheck, Takeovers
 from perdure.engine.talk import Talk
+from perdure.engine.tidings import Tidings
 from perdure.engine.time import DatabaseTime
-from perdure.engine.waiter import Waiter
+from perdure.engine.upkeep import Upkeep
+from perdure.engine.waiter import Around, Waiter
 from perdure.engine.watchman import Watchman
 from perdure.errors import (
     DatabaseError,
@@ -114,13 +116,16 @@ class Kernel:
         )
         self.journal = Journal(store, self._steps, retry)
         self.talk = Talk(tasks, store, ports.clock, retry, registry.serialization)
-        self.waiter = Waiter(tasks, store, retry, self._runs_here, self.talk.signals.hear_end)
+        self._hints = Hints(tasks, store, ports.ids)
+        self.tidings = Tidings(self._hints, self._runs_here)
+        self.talk.signals.when_followed(self.tidings.want)
+        around = Around(self._runs_here, self.tidings.want, self._ended)
+        self.waiter = Waiter(tasks, store, retry, around)
         self.runner = Runner(tasks, self.journal, registry, self._ends, self.waiter)
         self.launcher = Launcher(
             self._starts, self.time, self.runner, self._new_run, self._enqueued
         )
         self.queues = RegisteredQueues(store, retry, settings.listen)
-        self._hints = Hints(tasks, store, ports.ids)
         self.desk = Desk(self.talk, self.waiter, self._hints, ports.ids, settings.application, self)
         self.intake = Intake(
             self.desk, self.queues, self.launcher, settings.version, self.time.now_ms
@@ -146,13 +151,14 @@ class Kernel:
         )
 
     def _build_watches(self) -> Sequence[Service]:
-        """Those that only look: at the runs here, at the rows in our name, at what waits."""
+        """Those that only look: at the runs here, our rows, what waits, and what is over."""
         tasks, store, retry = self.tasks, self.store, self.retry
         lease_s, releases = self.settings.rhythm.lease_s, self._ends.releases
         return (
             self._ownership,
             SelfCheck(tasks, store, retry, self.runner, self.identity, releases, lease_s),
             Watchman(tasks, store, retry, self.time, self.ids),
+            Upkeep(tasks, store, retry, self.ids),
         )
 
     def _build_purger(self) -> Purger | None:
@@ -164,7 +170,7 @@ class Kernel:
         return Purger(self.tasks, purge, retention.policy, retention.every_s, self.ids)
 
     def _build_due(self) -> DueSweep:
-        followers = Followers(self._dispatcher, self._hints, self.waiter, self.ids)
+        followers = Followers(self._dispatcher, self._hints, self._rows_ended, self.ids)
         return DueSweep(self.tasks, self.store, self.retry, self.time, followers)
 
     def _build_dispatcher(self) -> Dispatcher:
@@ -194,6 +200,17 @@ class Kernel:
 
     def _runs_here(self, workflow_id: WorkflowId) -> bool:
         return workflow_id in self.runner.runs
+
+    def _ended(self, workflow_id: WorkflowId) -> None:
+        """A workflow has its outcome: whoever follows its streams looks, here and elsewhere."""
+        self.talk.signals.hear_end(workflow_id)
+        self.tidings.ended(workflow_id)
+
+    def _rows_ended(self, ids: Sequence[WorkflowId]) -> None:
+        """Workflows that run nowhere were ended in their rows by this process."""
+        self.waiter.hear(ids)
+        for workflow_id in ids:
+            self._ended(workflow_id)
 
     def _slot_freed(self, queue: str) -> None:
         self._dispatcher.slot_freed(queue)
@@ -310,6 +327,8 @@ class Kernel:
     async def taken(self, ids: Sequence[WorkflowId]) -> None:
         """These workflows were taken from whoever runs them: runs here need not wait to be told."""
         await self._ownership.look(ids)
+        for workflow_id in ids:
+            self.talk.signals.hear_end(workflow_id)
 
     def work_came(self, queue: str) -> None:
         """Work arrived in the queue."""
@@ -360,9 +379,10 @@ class Kernel:
     def on_lease(self, lease: NewLease) -> None:
         """A lease stands: rows may be written in its name."""
         self.identity.adopt(lease.executor_id)
-        # Hints may have been missed.
+        # Hints may have been missed, and others had nobody here to tell what they wait for.
         self._dispatcher.look_everywhere()
-        self.talk.signals.hear_all()
+        self._look_at_all()
+        self._hints.announce(HintKind.LISTENING)
 
     def on_lease_lost(self, lease: NewLease) -> None:
         """This boot was taken for dead: its runs go on elsewhere, new ones wait for a new boot."""
@@ -390,33 +410,62 @@ class Kernel:
     def on_hint(self, text: str) -> None:
         """Another process announced something."""
         if text == TALK:
-            self.talk.signals.hear_all()
+            self._look_at_all()
             return
         if text.startswith(TALK):
             self.talk.signals.hear(text)
             return
         hint = self._hints.read(text)
-        if hint is None or self.stopping:
+        if hint is None:
             return
-        if hint.kind is HintKind.WORK:
-            self._dispatcher.work_in(hint.about)
-        elif hint.kind is HintKind.SEEN:
-            self._dispatcher.change_in(hint.about)
-        elif hint.kind is HintKind.ROOM:
-            self._dispatcher.look_in(hint.about)
-        elif hint.kind is HintKind.WANTED:
-            self._dispatcher.wanted(hint.about)
+        if not self._hear_of_workflows(hint) and not self.stopping:
+            self._hear_of_queues(hint)
+
+    def _hear_of_workflows(self, hint: Hint) -> bool:
+        """Whether it was about who waits for workflows."""
+        if hint.kind is HintKind.AWAITED:
+            self.tidings.wanted(hint.workflows)
+        elif hint.kind is HintKind.ENDED:
+            self.tidings.told(hint.workflows)
+            self.waiter.hear(hint.workflows)
+            for workflow_id in hint.workflows:
+                self.talk.signals.hear_end(workflow_id)
         elif hint.kind is HintKind.TAKEN:
-            self._heard_of(WorkflowId(hint.about))
+            self._hear_of_taken(hint.workflows)
+        elif hint.kind is HintKind.LISTENING:
+            self.tidings.repeat((*self.waiter.awaited, *self.talk.signals.followed))
+        else:
+            return False
+        return True
+
+    def _hear_of_queues(self, hint: Hint) -> None:
+        if hint.kind is HintKind.WORK:
+            self._dispatcher.work_in(hint.queue)
+        elif hint.kind is HintKind.SEEN:
+            self._dispatcher.change_in(hint.queue)
+        elif hint.kind is HintKind.ROOM:
+            self._dispatcher.look_in(hint.queue)
+        elif hint.kind is HintKind.WANTED:
+            self._dispatcher.wanted(hint.queue)
         else:
             self._dispatcher.look_everywhere()
-            self.talk.signals.hear_all()
-            self._heard_of(WorkflowId(""))
+            self._ownership.suspect_all()
+            self._look_at_all()
 
-    def _heard_of(self, workflow_id: WorkflowId) -> None:
-        """That workflow was taken from whoever runs it, or many were."""
-        self._ownership.suspect(workflow_id)
-        self.waiter.hear([workflow_id])
+    def _hear_of_taken(self, ids: Sequence[WorkflowId]) -> None:
+        """These were taken from whoever runs them; many, if none is named."""
+        if not ids:
+            self._ownership.suspect_all()
+            self._look_at_all()
+        self.waiter.hear(ids)
+        for workflow_id in ids:
+            self._ownership.suspect(workflow_id)
+            self.talk.signals.hear_end(workflow_id)
+
+    def _look_at_all(self) -> None:
+        """Hints may have been missed, or say no more than that others committed."""
+        self.talk.signals.hear_all()
+        self.waiter.hear_all()
 
 
 _LAST_WORDS_S = 5.0

@@ -260,7 +260,7 @@ class Runner:
         if isinstance(signal, RunLost):
             log.info("%s; this execution stopped", signal)
         self._forget(run)
-        self._waiter.wake()
+        self._waiter.hear_all()
 
     async def _release(self, run: Run, error: BaseException, *, counted: bool) -> None:
         delay_ms = release_delay_ms(run.attempts) if counted else None

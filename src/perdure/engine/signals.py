@@ -6,12 +6,12 @@ in one statement of each kind, however many wait.
 """
 
 import asyncio
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from perdure.engine.committer import Retry
+from perdure.engine.polling import Polling
 from perdure.engine.services import Loop, Tasks
 from perdure.model.ids import WorkflowId
 from perdure.model.status import ACTIVE
@@ -19,15 +19,6 @@ from perdure.model.talk import Key, Topic
 from perdure.ports.store import Store
 from perdure.ports.store.hints import EVENT, MESSAGE, STREAM
 from perdure.ports.store.streams import Reading
-
-FIRST_PAUSE_S = 0.02
-LONGEST_PAUSE_S = 1.0
-
-LEAST_REST_S = 0.02
-"""After a poll, whatever is heard."""
-
-_REST = 9.0
-"""How many times as long as the last poll took the process at least does something else."""
 
 
 class Interest(NamedTuple):
@@ -112,11 +103,23 @@ class Signals(Loop):
         self._store = store
         self._retry = retry
         self._by_hint: dict[str, set[Subscription]] = {}
-        self._first_pause_s = LONGEST_PAUSE_S if is_told else FIRST_PAUSE_S
-        self._pause_s = self._first_pause_s
-        self._due_s = math.inf
-        self._rested_s = -math.inf
+        self._polling = Polling(is_told=is_told)
+        self._on_follow: Callable[[WorkflowId], None] | None = None
         self._end: _End | None = None
+
+    def when_followed(self, callback: Callable[[WorkflowId], None]) -> None:
+        """Have `callback` called whenever somebody begins to follow a stream of a workflow."""
+        self._on_follow = callback
+
+    @property
+    def followed(self) -> set[WorkflowId]:
+        """The workflows whose streams are followed."""
+        return {
+            each.interest.workflow_id
+            for every in self._by_hint.values()
+            for each in every
+            if each.interest.kind == STREAM
+        }
 
     @property
     def waiting(self) -> int:
@@ -131,8 +134,10 @@ class Signals(Loop):
             self._end.tell(subscription)
         for hint in interest.hints:
             self._by_hint.setdefault(hint, set()).add(subscription)
-        self._pause_s = self._first_pause_s
-        self._ask_within(self._pause_s)
+        if interest.kind == STREAM and self._on_follow is not None:
+            self._on_follow(interest.workflow_id)
+        if self._polling.begin_anew():
+            self.wake()
         try:
             yield subscription
         finally:
@@ -149,7 +154,8 @@ class Signals(Loop):
 
     def hear_all(self) -> None:
         """Hints may have been missed: the poll finds what they would have said."""
-        self._ask_within(0.0)
+        if self._polling.within(0.0):
+            self.wake()
 
     def hear_end(self, workflow_id: WorkflowId) -> None:
         """A workflow has ended: whoever follows its streams looks."""
@@ -162,31 +168,19 @@ class Signals(Loop):
             for each in subscriptions:
                 self._end.tell(each)
 
-    def _ask_within(self, seconds: float) -> None:
-        at_s = asyncio.get_running_loop().time() + seconds
-        if at_s < self._due_s:
-            self._due_s = at_s
-            self.wake()
-
     async def turn(self) -> float | None:
         """Ask about everything that is waited for, if it is time."""
         interests = {each.interest for every in self._by_hint.values() for each in every}
         if not interests:
-            self._due_s = math.inf
+            self._polling.pause()
             return None
-        loop = asyncio.get_running_loop()
-        begun_s = loop.time()
-        left_s = max(self._due_s, self._rested_s) - begun_s
+        left_s = self._polling.left_s()
         if left_s > 0:
             return left_s
-        # Whoever asks for another poll from here on gets one.
-        self._due_s = begun_s + self._pause_s
-        self._pause_s = min(self._pause_s * 1.5, LONGEST_PAUSE_S)
-        for found in await self._ask(interests):
-            self.hear(found.hint)
-        ended_s = loop.time()
-        self._rested_s = ended_s + max(LEAST_REST_S, (ended_s - begun_s) * _REST)
-        return max(self._due_s, self._rested_s) - ended_s
+        with self._polling.asking():
+            for found in await self._ask(interests):
+                self.hear(found.hint)
+        return self._polling.left_s()
 
     async def _ask(self, interests: set[Interest]) -> list[Interest]:
         topics = [Topic(each.workflow_id, each.name) for each in interests if each.kind == MESSAGE]

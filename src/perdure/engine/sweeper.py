@@ -106,13 +106,15 @@ class OwnershipPoll(Loop):
         self._whole_at_s = 0.0
 
     def suspect(self, workflow_id: WorkflowId) -> None:
-        """That workflow may have been taken from its run here, or any of them if none is named."""
-        if not workflow_id:
-            self._whole_at_s = 0.0
-            self.wake()
-        elif workflow_id in self._runner.runs:
+        """That workflow may have been taken from its run here."""
+        if workflow_id in self._runner.runs:
             self._suspects.add(workflow_id)
             self.wake()
+
+    def suspect_all(self) -> None:
+        """Any workflow may have been taken from its run here."""
+        self._whole_at_s = 0.0
+        self.wake()
 
     async def turn(self) -> float | None:
         """Look at all runs, or at those that are suspected where that is not due yet."""

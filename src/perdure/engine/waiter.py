@@ -6,14 +6,20 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from perdure.engine.committer import Retry
+from perdure.engine.polling import LONGEST_PAUSE_S, Polling
 from perdure.engine.services import Loop, Tasks
 from perdure.errors import WorkflowNotFound
 from perdure.model.ids import WorkflowId
 from perdure.model.workflow import Outcome
 from perdure.ports.store import Store
 
-FIRST_PAUSE_S = 0.02
-LONGEST_PAUSE_S = 1.0
+
+class Around(NamedTuple):
+    """What the wait has to do with: which workflows run here, who is told of waits and ends."""
+
+    is_local: Callable[[WorkflowId], bool]
+    on_wait: Callable[[WorkflowId], None]
+    on_end: Callable[[WorkflowId], None]
 
 
 class Settlement(NamedTuple):
@@ -33,24 +39,21 @@ class Waiter(Loop):
     """Resolves everyone who waits for a workflow.
 
     Runs of this process resolve their waiters when they end; the others are asked about together,
-    in one statement per interval however many they are.
+    in one statement per interval however many they are. Those of which something was heard are
+    asked about at once, and alone.
     """
 
-    def __init__(
-        self,
-        tasks: Tasks,
-        store: Store,
-        retry: Retry,
-        is_local: Callable[[WorkflowId], bool],
-        on_end: Callable[[WorkflowId], None],
-    ) -> None:
+    def __init__(self, tasks: Tasks, store: Store, retry: Retry, around: Around) -> None:
         super().__init__(tasks, "waiter")
         self._store = store
         self._retry = retry
-        self._is_local = is_local
-        self._on_end = on_end
+        self._is_local = around.is_local
+        self._on_wait = around.on_wait
+        self._on_end = around.on_end
         self._waits: dict[WorkflowId, list[_Wait]] = {}
-        self._pause_s = FIRST_PAUSE_S
+        self._heard: dict[WorkflowId, None] = {}
+        # Before a wait is known elsewhere the workflow may end untold: the first polls are soon.
+        self._polling = Polling(is_told=False)
 
     async def outcome(
         self, workflow_id: WorkflowId, *, fail_if_missing: bool, is_patient: bool = False
@@ -104,9 +107,28 @@ class Waiter(Loop):
         wait = _Wait(future, fail_if_missing, is_patient)
         self._waits.setdefault(workflow_id, []).append(wait)
         if not self._is_local(workflow_id):
-            self._pause_s = FIRST_PAUSE_S
+            self._on_wait(workflow_id)
+            self._heard[workflow_id] = None
+            self._polling.begin_anew()
             self.wake()
         return wait
+
+    @property
+    def awaited(self) -> tuple[WorkflowId, ...]:
+        """What is waited for."""
+        return tuple(self._waits)
+
+    def hear(self, ids: Iterable[WorkflowId]) -> None:
+        """These may have ended."""
+        for workflow_id in ids:
+            if workflow_id in self._waits:
+                self._heard[workflow_id] = None
+                self.wake()
+
+    def hear_all(self) -> None:
+        """Any may have ended, or run here no more."""
+        if self._waits and self._polling.within(0.0):
+            self.wake()
 
     def waited_for(self, workflow_id: WorkflowId) -> int:
         """How many wait for it."""
@@ -125,14 +147,8 @@ class Waiter(Loop):
         for wait in self._waits.get(workflow_id, ()):
             if not wait.is_patient and not wait.future.done():
                 wait.future.set_exception(error)
-        self._pause_s = FIRST_PAUSE_S
-        self.wake()
-
-    def hear(self, ids: Iterable[WorkflowId]) -> None:
-        """Something was done to these workflows, or to any if one has no name: ask again now."""
-        if any(not each or each in self._waits for each in ids):
-            self._pause_s = FIRST_PAUSE_S
-            self.wake()
+        self._polling.begin_anew()
+        self.hear_all()
 
     def fail_elsewhere(self, error: Callable[[WorkflowId], BaseException]) -> None:
         """End the waits on workflows that do not run here; those that do may yet end in time."""
@@ -148,18 +164,32 @@ class Waiter(Loop):
                     wait.future.set_exception(error(workflow_id))
 
     async def turn(self) -> float | None:
-        """Ask about every workflow that is waited for and does not run here."""
-        remote = [each for each in self._waits if not self._is_local(each)]
+        """Ask about every workflow that is waited for and does not run here, if it is time.
+
+        Else about those of which something was heard.
+        """
+        if not self._waits:
+            self._heard.clear()
+            self._polling.pause()
+            return None
+        heard, self._heard = self._heard, {}
+        left_s = self._polling.left_s()
+        if left_s > 0:
+            await self._ask([each for each in heard if each in self._waits])
+        else:
+            with self._polling.asking():
+                await self._ask(list(self._waits))
+        return min(self._polling.left_s(), LONGEST_PAUSE_S)
+
+    async def _ask(self, ids: Iterable[WorkflowId]) -> None:
+        remote = [each for each in ids if not self._is_local(each)]
         if not remote:
-            return LONGEST_PAUSE_S if self._waits else None
+            return
         settled = await self._retry(lambda: self._store.settled(remote), "asking for outcomes")
         for outcome in settled.outcomes:
             self.resolve(Settlement(outcome))
         for workflow_id in settled.missing:
             self._report_missing(workflow_id)
-        pause = self._pause_s
-        self._pause_s = min(pause * 1.5, LONGEST_PAUSE_S)
-        return pause
 
     def _report_missing(self, workflow_id: WorkflowId) -> None:
         for wait in self._waits.get(workflow_id, ()):

@@ -1,5 +1,6 @@
 """Annotations of functions and classes, resolved."""
 
+import contextlib
 import inspect
 import sys
 import typing
@@ -20,15 +21,14 @@ class Annotations(Mapping[str, object]):
         self._names = [*_parameter_names(fn), "return"]
         self._written = inspect.get_annotations(plain)
         self._globals = getattr(plain, "__globals__", {})
-        closure = inspect.getclosurevars(plain).nonlocals if inspect.isfunction(plain) else {}
-        self._local = {**closure, **_type_parameters(plain)}
 
     def __getitem__(self, name: str) -> object:
         if name not in self._names:
             raise KeyError(name)
         written = self._written.get(name, Any)
         try:
-            return _resolve(written, self._globals, self._local)
+            local = {**_closure(self._plain), **_type_parameters(self._plain)}
+            return _resolve(written, self._globals, local)
         except Exception as error:
             raise RegistrationError(
                 f"{self._plain.__qualname__}: the annotation of {name!r}, {written!r}, cannot be "
@@ -57,6 +57,18 @@ def annotations_of(fn: Callable[..., Any]) -> Mapping[str, object]:
     Looking one up raises `RegistrationError` naming it if it cannot be resolved.
     """
     return Annotations(fn)
+
+
+def _closure(fn: Callable[..., Any]) -> dict[str, Any]:
+    """The variables around `fn` that have a value by now: one may get it after the decoration."""
+    code, cells = getattr(fn, "__code__", None), getattr(fn, "__closure__", None)
+    if code is None or not cells:
+        return {}
+    found: dict[str, Any] = {}
+    for name, cell in zip(code.co_freevars, cells, strict=True):
+        with contextlib.suppress(ValueError):
+            found[name] = cell.cell_contents
+    return found
 
 
 def _type_parameters(owner: object) -> dict[str, Any]:

@@ -7,6 +7,7 @@ value, else the legacy column's.
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 from perdure.logic.principals import principal_of
@@ -27,6 +28,7 @@ from perdure.model.workflow import (
     WorkflowKey,
     WorkflowRow,
 )
+from perdure.ports.store.upkeep import LOG_BEGIN, LogPlace, Pruned
 
 
 class Row(Protocol):
@@ -291,6 +293,21 @@ def stream_row(row: Row) -> StreamRow:
         serialization=row["serialization"],
         step_id=StepId(row["function_id"]),
     )
+
+
+def over_appends(page: Sequence[Row]) -> list[LogPlace]:
+    """Of rows with `workflow_id`, `append_id` and `is_over`, those that are."""
+    return [_log_place(row) for row in page if row["is_over"]]
+
+
+def pruned(page: Sequence[Row], forgotten: int, limit: int) -> Pruned:
+    """Where a page of that many rows at most leads to."""
+    is_last = len(page) < limit
+    return Pruned(forgotten, LOG_BEGIN if is_last else _log_place(page[-1]))
+
+
+def _log_place(row: Row) -> LogPlace:
+    return LogPlace(WorkflowId(row["workflow_id"]), row["append_id"])
 
 
 def fence(row: Row) -> Fence:

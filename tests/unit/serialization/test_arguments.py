@@ -251,3 +251,25 @@ def test_only_the_annotations_asked_for_are_resolved() -> None:
     assert found.get("b", Any) is Any
     with pytest.raises(RegistrationError, match="'a', 'Missing'"):
         found["a"]
+
+
+def test_a_variable_around_a_function_may_get_its_value_after_the_decoration() -> None:
+    """As the ids that a workflow defined above them closes over."""
+
+    @dataclass
+    class Local:
+        x: int
+
+    def fn(a: Local) -> Later:
+        return Later(Local(later).x + a.x)
+
+    found = annotations_of(fn)
+    assert found["a"] is Local
+    with pytest.raises(RegistrationError, match="Later"):
+        found["return"]
+
+    class Later(Local): ...
+
+    assert found["return"] is Later
+    later = 1
+    assert fn(Local(1)) == Later(2)

@@ -24,6 +24,8 @@ SAMPLES: list[Exception] = [
     errors.WorkflowIdInUse("w"),
     errors.ConflictingWorkflow("w", "a", "b"),
     errors.QueueDeduplicated("w", "q", "d", None),
+    errors.UnknownDestination("w"),
+    errors.StreamTimeout("w", "tokens", 0.5),
     errors.AwaitedWorkflowCancelled("w"),
     errors.RecoveryLimitExceeded("w", 3),
     errors.WaitInterrupted("w"),

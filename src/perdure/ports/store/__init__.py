@@ -24,6 +24,7 @@ from perdure.ports.store.runs import RunStore
 from perdure.ports.store.steps import StepStore
 from perdure.ports.store.streams import StreamStore
 from perdure.ports.store.transfer import TransferStore
+from perdure.ports.store.upkeep import UpkeepStore
 from perdure.ports.store.versions import VersionStore
 
 
@@ -45,6 +46,7 @@ class Store(
     RetentionStore,
     VersionStore,
     ApplicationStore,
+    UpkeepStore,
     Protocol,
 ):
     """A system database as the engine sees it."""
@@ -68,5 +70,6 @@ __all__ = [
     "StoreLifecycle",
     "StreamStore",
     "TransferStore",
+    "UpkeepStore",
     "VersionStore",
 ]

@@ -45,7 +45,10 @@ class QueueStore(Protocol):
         ...
 
     async def delete_queue(self, name: str) -> bool:
-        """Delete the queue's row and its settings; says whether it was there. Its backlog stays."""
+        """Delete the queue's row, its settings and its rate log; says whether it was there.
+
+        Its backlog stays.
+        """
         ...
 
     async def queues(self, application: str | None = None) -> list[QueueRow]:

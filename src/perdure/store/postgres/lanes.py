@@ -146,8 +146,7 @@ class Pool:
 
     async def close(self) -> None:
         """Close for good, without waiting for statements under way."""
-        for lane in self._lanes:
-            await lane.close()
+        await asyncio.gather(*(lane.close() for lane in self._lanes))
 
     @asynccontextmanager
     async def _lane(self) -> AsyncGenerator[Lane]:

@@ -57,6 +57,7 @@ class Queues(Concern):
             deleted = await registry.fetch("delete_queue", name, self._application)
             if deleted:
                 await registry.fetch("delete_queue_settings", name)
+                await registry.fetch("delete_rate_log", name)
             return bool(deleted)
 
     async def queues(self, application: str | None = None) -> list[QueueRow]:

@@ -137,7 +137,7 @@ class _Installer:
     async def _run(self, phase: Phase) -> None:
         if phase.online:
             for text in phase.texts:
-                await self._run_online(text)
+                await self._run_patiently(text)
         else:
             async with transaction(self.connection, WORK):
                 if phase.repairs is not None and not await self._still_broken(phase):
@@ -147,20 +147,29 @@ class _Installer:
         self.done += phase.script
 
     async def _still_broken(self, phase: Phase) -> bool:
-        """Waits for whoever may be building the index, then looks at it again."""
-        await self.connection.execute(phase.texts[0], timeout=PATIENCE_S)
-        query = self.names.render(statements(PACKAGE, "inspect")["indexes"]).text
-        rows = await self.connection.fetch(query, self.names.shared, timeout=STATEMENT_S)
-        return any(row["name"] == phase.repairs and not row["valid"] for row in rows)
+        """Waits for whoever may be building the index, then looks at it again.
 
-    async def _run_online(self, text: str) -> None:
+        A builder gives up the table's lock a moment before its index is whole for others. Hence an
+        index that is changing is left alone; and the second look, as that change may have ended
+        between the first one's snapshot and its sight of who is changing what.
+        """
+        await self._run_patiently(phase.texts[0])
+        query = self.names.render(statements(PACKAGE, "inspect")["indexes"]).text
+        for _ in range(2):
+            rows = await self.connection.fetch(query, self.names.shared, timeout=STATEMENT_S)
+            if not any(row["name"] == phase.repairs and _is_broken(row) for row in rows):
+                return False
+        return True
+
+    async def _run_patiently(self, text: str) -> None:
         try:
             await self.connection.execute(text, timeout=PATIENCE_S)
         except TimeoutError as error:
             raise DatabaseUnavailable(
                 f"{self.names.where}: not finished within {PATIENCE_S:g} s: {text}; it waits for "
-                "every older transaction of this database: end those that pg_stat_activity shows "
-                "with an old backend_xmin, then try again"
+                "every older transaction of this database, or for a program that builds the same "
+                "index and waits for them, perhaps one that was killed meanwhile: end those that "
+                "pg_stat_activity shows with an old backend_xmin, then try again"
             ) from error
 
 
@@ -177,6 +186,10 @@ async def _installer(connect: Connect, schema: str) -> AsyncIterator[_Installer]
             f"schemas and tables, and grant this one the use of the schemas {names.shared!r} and "
             f"{names.own!r} and their tables"
         ) from error
+
+
+def _is_broken(index: asyncpg.Record) -> bool:
+    return not index["valid"] and not index["changing"]
 
 
 async def _pause() -> None:

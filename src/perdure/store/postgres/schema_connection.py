@@ -19,7 +19,8 @@ SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 WORK = "BEGIN ISOLATION LEVEL READ COMMITTED"
 """Named, because the database's default may be another one."""
 
-_BROKEN = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+BROKEN = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+"""What ending something on a connection may raise that is in no state to end it."""
 
 
 @asynccontextmanager
@@ -29,7 +30,7 @@ async def transaction(connection: Connection, begin: str) -> AsyncIterator[None]
     try:
         yield
     except BaseException:
-        with suppress(*_BROKEN):
+        with suppress(*BROKEN):
             await connection.execute("ROLLBACK", timeout=CLOSE_S)
         raise
     await connection.execute("COMMIT", timeout=STATEMENT_S)
@@ -42,5 +43,5 @@ async def opened(connect: Connect) -> AsyncIterator[Connection]:
     try:
         yield connection
     finally:
-        with suppress(*_BROKEN):
+        with suppress(*BROKEN):
             await connection.close(timeout=CLOSE_S)

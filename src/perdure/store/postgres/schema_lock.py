@@ -6,13 +6,14 @@ import asyncio
 import hashlib
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
 
 import asyncpg
 
 from perdure.store.ddl import render, statements
 from perdure.store.postgres.schema_connection import (
+    BROKEN,
     STATEMENT_S,
     WORK,
     Connect,
@@ -49,27 +50,31 @@ async def installing_alone(
     enters all the same, and so does everyone once `finished` says that nothing is left to do. So
     what stands inside must bear company.
 
-    They are transaction locks in a transaction that does nothing else: a session lock would stay
-    behind on a pooler's server. Nothing here may keep a snapshot while it waits, neither the
-    holder nor those who wait for it: building an index concurrently waits for every snapshot, so
-    that the two would wait for each other. Hence the locks are tried and never waited for.
+    Building an index concurrently waits for each transaction in which, at one moment, a statement
+    is at work, until that transaction ends: also when the statement is over at once. A transaction
+    that asked for a lock would therefore let a builder wait for it while it waits for the builder,
+    which no detector of deadlocks sees. Hence a lock is tried and never waited for, every attempt
+    ends its transaction, and the one that stays open meanwhile runs no statement at all. That one
+    keeps a pooler from giving the session, which holds the locks, to somebody else.
     """
     async with opened(connect) as connection, transaction(connection, WORK):
-        await _take_in_turn(connection, schema, finished)
-        yield
+        held: list[int] = []
+        try:
+            await _take_in_turn(connection, schema, finished, held)
+            yield
+        finally:
+            await _let_go(connection, held)
 
 
 async def _take_in_turn(
-    connection: Connection, schema: str, finished: Callable[[], Awaitable[bool]]
+    connection: Connection, schema: str, finished: Callable[[], Awaitable[bool]], held: list[int]
 ) -> None:
     """Ours first, so that a peer of ours never gets in while one of us waits for the other."""
-    queries = statements("perdure.store.postgres", "lock")
     try:
-        await connection.execute(queries["stay"].text, timeout=STATEMENT_S)
+        await _run(connection, "stay")
         for key, wait_s in ((own_key(schema), OWN_WAIT_S), (OTHER_SDKS_KEY, OTHER_SDKS_WAIT_S)):
-            attempt = render(queries["try_lock"], {"key": str(key)}).text
             deadline = time.monotonic() + wait_s
-            while await connection.execute(attempt, timeout=STATEMENT_S) != _GRANTED:
+            while not await _taken(connection, key, held):
                 if time.monotonic() > deadline:
                     break
                 if await finished():
@@ -77,6 +82,40 @@ async def _take_in_turn(
                 await asyncio.sleep(random.uniform(0.05, 0.15))  # noqa: S311
     except _NO_LOCKS:
         return
+
+
+async def _taken(connection: Connection, key: int, held: list[int]) -> bool:
+    """Whether the lock is ours now. It is in `held` from before, as the answer may not come."""
+    held.append(key)
+    try:
+        taken = await _run(connection, "try_lock", key=str(key)) == _GRANTED
+    except _NO_LOCKS:
+        held.remove(key)
+        raise
+    if not taken:
+        held.remove(key)
+    await _run(connection, "go_on")
+    await _run(connection, "stay")
+    return taken
+
+
+async def _let_go(connection: Connection, held: Iterable[int]) -> None:
+    """Leave no lock on the session, or no session: a pooler gives it to the next who comes."""
+    try:
+        await _run(connection, "start_afresh")
+        for key in held:
+            await _run(connection, "unlock", key=str(key))
+    except BROKEN:
+        connection.terminate()
+    except asyncio.CancelledError:
+        connection.terminate()
+        raise
+
+
+async def _run(connection: Connection, name: str, **values: str) -> str:
+    """By the simple protocol, which leaves nothing open behind."""
+    statement = render(statements("perdure.store.postgres", "lock")[name], values)
+    return await connection.execute(statement.text, timeout=STATEMENT_S)
 
 
 def own_key(schema: str) -> int:

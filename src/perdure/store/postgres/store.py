@@ -23,6 +23,7 @@ from perdure.store.postgres.starts import Starts
 from perdure.store.postgres.steps import Steps
 from perdure.store.postgres.streams import Streams
 from perdure.store.postgres.sweeps import Sweeps
+from perdure.store.postgres.upkeep import Upkeep
 from perdure.store.postgres.versions import Versions
 
 
@@ -34,7 +35,7 @@ class Talk(Messages, Events, Streams):
     """Everything that workflows say."""
 
 
-class Operations(Applications, Management, Exports, Retention, Queues, Versions):
+class Operations(Applications, Management, Exports, Retention, Queues, Versions, Upkeep):
     """Everything that is done from outside of runs."""
 
 

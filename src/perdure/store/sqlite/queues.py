@@ -69,8 +69,8 @@ class Queues(Concern):
         def work(transaction: Transaction) -> bool:
             if self._registered(transaction, name) is None:
                 return False
-            transaction.change(self._queries["delete_queue_settings"], (name,))
-            transaction.change(self._queries["delete_queue"], (name,))
+            for query in ("delete_queue_settings", "delete_rate_log", "delete_queue"):
+                transaction.change(self._queries[query], (name,))
             return True
 
         return await self._database.write(work)

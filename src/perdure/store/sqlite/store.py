@@ -25,6 +25,7 @@ from perdure.store.sqlite.starts import Starts
 from perdure.store.sqlite.steps import Steps
 from perdure.store.sqlite.streams import Streams
 from perdure.store.sqlite.sweeps import Sweeps
+from perdure.store.sqlite.upkeep import Upkeep
 from perdure.store.sqlite.versions import Versions
 
 
@@ -36,7 +37,7 @@ class Talk(Messages, Events, Streams):
     """Everything that workflows say."""
 
 
-class Operations(Applications, Management, Exports, Retention, Queues, Versions):
+class Operations(Applications, Management, Exports, Retention, Queues, Versions, Upkeep):
     """Everything that is done from outside of runs."""
 
 

@@ -36,8 +36,18 @@ SELECT version FROM {schema}.dbos_migrations ORDER BY version;
 SELECT max(version) FROM {own}.schema_version;
 
 -- name: indexes
--- Those of schema $1. One under construction, or left behind by a failed one, is not valid.
-SELECT index.relname::text AS name, relation.relname::text AS "table", entry.indisvalid AS valid
+-- Those of schema $1. One under construction, or left behind by a failed one, is not valid; one
+-- that is changing is becoming valid in a transaction that has yet to end.
+SELECT
+    index.relname::text AS name,
+    relation.relname::text AS "table",
+    entry.indisvalid AS valid,
+    EXISTS (
+        SELECT
+        FROM pg_catalog.pg_locks AS locks
+        WHERE locks.locktype = 'transactionid' AND locks.granted
+            AND locks.transactionid = entry.xmax
+    ) AS changing
 FROM pg_catalog.pg_index AS entry
 JOIN pg_catalog.pg_class AS index ON index.oid = entry.indexrelid
 JOIN pg_catalog.pg_class AS relation ON relation.oid = entry.indrelid

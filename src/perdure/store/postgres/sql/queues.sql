@@ -93,6 +93,10 @@ DELETE FROM {schema}.queues q WHERE q.name = $1 AND {visible:2} RETURNING q.name
 -- Deletes what our own table has of a queue.
 DELETE FROM {own}.queue_settings WHERE queue_name = $1;
 
+-- name: delete_rate_log
+-- Forgets the claims of a queue.
+DELETE FROM {own}.rate_log WHERE queue_name = $1;
+
 -- name: queue_depths
 -- What is in each of the queues $1, in their order, of application $2 or of none, of all if that is
 -- NULL. Completed are those that ended since $3 milliseconds; $4 is the clock's offset.

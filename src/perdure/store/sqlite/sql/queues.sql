@@ -65,6 +65,10 @@ DELETE FROM queues WHERE name = ?1;
 -- Forgets what only our own table has of it.
 DELETE FROM perdure_queue_settings WHERE queue_name = ?1;
 
+-- name: delete_rate_log
+-- Forgets the claims of it.
+DELETE FROM perdure_rate_log WHERE queue_name = ?1;
+
 -- name: queue_depths
 -- How many workflows of a queue wait, run, and ended after :since.
 SELECT

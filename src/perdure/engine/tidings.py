@@ -1,0 +1,65 @@
+"""Tidings between processes that a workflow has ended.
+
+The end of a workflow is told only where somebody elsewhere said that he waits for it, so that a
+workflow nobody waits for costs nothing. Who waits says so once; a process that begins to listen
+asks everybody to say it again. What is missed in all this is found by the poll of who waits.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from perdure.engine.hints import HintKind, Hints
+from perdure.model.ids import WorkflowId
+
+MOST_REMEMBERED: Final = 100_000
+"""Workflows of either kind; those that were named longest ago are forgotten first."""
+
+
+class Tidings:
+    """Who waits for workflows that run elsewhere, here and in other processes."""
+
+    def __init__(self, hints: Hints, is_local: Callable[[WorkflowId], bool]) -> None:
+        self._hints = hints
+        self._is_local = is_local
+        self._said: dict[WorkflowId, None] = {}
+        self._wanted: dict[WorkflowId, None] = {}
+
+    def want(self, workflow_id: WorkflowId) -> None:
+        """Somebody here waits for the workflow: whoever ends it elsewhere is to tell."""
+        if workflow_id not in self._said and not self._is_local(workflow_id):
+            _remember(self._said, workflow_id)
+            self._hints.announce_workflow(HintKind.AWAITED, workflow_id)
+
+    def repeat(self, awaited: Iterable[WorkflowId]) -> None:
+        """Another process began to listen: say again what is waited for."""
+        self._said.clear()
+        for workflow_id in awaited:
+            self.want(workflow_id)
+
+    def wanted(self, awaited: Iterable[WorkflowId]) -> None:
+        """Somebody in another process waits for these."""
+        for workflow_id in awaited:
+            _remember(self._wanted, workflow_id)
+
+    def is_wanted(self, workflow_id: WorkflowId) -> bool:
+        """Whether somebody in another process is known to wait for it."""
+        return workflow_id in self._wanted
+
+    def ended(self, workflow_id: WorkflowId) -> None:
+        """The workflow has ended, as its row says: tell those who wait elsewhere."""
+        if workflow_id in self._wanted:
+            del self._wanted[workflow_id]
+            self._hints.announce_workflow(HintKind.ENDED, workflow_id)
+        self._said.pop(workflow_id, None)
+
+    def told(self, ended: Iterable[WorkflowId]) -> None:
+        """Another process told that these have ended; whoever waits asks for himself."""
+        for workflow_id in ended:
+            self._wanted.pop(workflow_id, None)
+            self._said.pop(workflow_id, None)
+
+
+def _remember(names: dict[WorkflowId, None], workflow_id: WorkflowId) -> None:
+    names[workflow_id] = None
+    if len(names) > MOST_REMEMBERED:
+        del names[next(iter(names))]

@@ -10,7 +10,8 @@ import pytest
 
 from perdure import Client, Queue, WorkflowHandle, current, recv, sleep, step, workflow
 from perdure.api.management import Workflows
-from perdure.engine import sweeper, waiter
+from perdure.engine import polling, sweeper
+from perdure.engine.hints import HintKind
 from tests.support.engines import Lab
 from tests.support.held import AT_ITS_END, AT_ONCE, Held, held_in, sleeper
 from tests.support.waiting import eventually
@@ -73,8 +74,10 @@ async def test_many_at_once_are_told_of_in_one_hint(shared_lab: Lab) -> None:
     shared_lab.store.forget()
     assert await other.workflows.cancel(ids) == ids
     await eventually(lambda: not engine.kernel.runner.runs)
-    sent = [call.args[0] for call in shared_lab.store.calls if call.method == "announce"]
-    assert [len(hints) for hints in sent] == [1]
+    announced = [call.args[0] for call in shared_lab.store.calls if call.method == "announce"]
+    assert [text[8:] for hints in announced for text in hints if text[8] == HintKind.TAKEN] == [
+        HintKind.TAKEN
+    ]
 
 
 @pytest.mark.parametrize("kind", AT_ITS_END)
@@ -173,8 +176,8 @@ async def test_a_wait_for_what_is_cancelled_elsewhere_ends_at_once(
     shared_lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By the same hint."""
-    monkeypatch.setattr(waiter, "FIRST_PAUSE_S", 500.0)
-    monkeypatch.setattr(waiter, "LONGEST_PAUSE_S", 500.0)
+    monkeypatch.setattr(polling, "FIRST_PAUSE_S", 500.0)
+    monkeypatch.setattr(polling, "LONGEST_PAUSE_S", 500.0)
     engine = await shared_lab.start(child, queues=[Queue("nobodys")], listen=[])
     handle: WorkflowHandle[str] = await child.options(id="c", queue="nobodys").start("x")
     waiting = asyncio.ensure_future(handle.result())

@@ -13,9 +13,11 @@ from perdure import (
     Selected,
     current,
     gather,
+    get_event,
     map,  # noqa: A004 - the field's name
     recv,
     select,
+    select_workflow,
     sleep,
     step,
     timeout,
@@ -25,8 +27,12 @@ from perdure import (
 Node = list[Any]
 """What a part of a program does: its kind, then what it is made of."""
 
-PLAIN = "step", "fail", "sleep", "child", "recv"
+PLAIN = "step", "fail", "sleep", "child", "recv", "event", "first"
 """The kinds that are one durable call; each has a label and a time in tenths of milliseconds."""
+
+
+ENDED = "ended"
+"""A workflow that programs wait for; it publishes nothing."""
 
 
 def _times(most: int = 15) -> st.SearchStrategy[int]:
@@ -34,7 +40,7 @@ def _times(most: int = 15) -> st.SearchStrategy[int]:
 
 
 def _calls() -> st.SearchStrategy[Node]:
-    kinds = st.sampled_from(["step", "step", "step", "sleep", "fail", "child", "recv"])
+    kinds = st.sampled_from(["step", "step", *PLAIN])
     return st.tuples(kinds, st.just(""), _times()).map(list)
 
 
@@ -78,7 +84,7 @@ def has(node: Node, *kinds: str) -> bool:
 
 def is_steady(node: Node) -> bool:
     """Whether nothing in it depends on who is faster: every run leaves the same history."""
-    return not has(node, "select", "timeout", "recv", "fail")
+    return not has(node, "select", "timeout", "recv", "event", "fail")
 
 
 class Schedule:
@@ -144,6 +150,8 @@ def _branch(node: Node) -> Any:
             "sleep": lambda: sleep(tenths / 10_000),
             "child": lambda: small(label),
             "recv": lambda: recv("topic", timeout=tenths / 10_000),
+            "event": lambda: get_event(ENDED, "nothing", timeout=tenths / 10_000),
+            "first": lambda: select_workflow(["nobody", ENDED]),
         }
         return calls[kind]()
     if kind == "gather":

@@ -26,6 +26,8 @@ SAMPLES: list[Exception] = [
     errors.ConflictingWorkflow("w", "a", "b"),
     errors.QueueDeduplicated("w", "q", "d", None),
     errors.UnknownDestination("w"),
+    errors.MessageIdInUse("w", "m"),
+    errors.InvalidDocument("$[0]", "it has no id"),
     errors.WorkflowBusy("w"),
     errors.WorkflowNotEnded("w", "PENDING"),
     errors.NoForkPoint("w", "step 'a'"),

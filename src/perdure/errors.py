@@ -175,7 +175,7 @@ class ApplicationRunning(UsageError):
             "died counts as running until its lease has run out"
         )
         self.application = application
-        self.executors = tuple(executors)
+        self.executors = list(executors)
 
 
 class NotAuthorized(UsageError):

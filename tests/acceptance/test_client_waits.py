@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -96,6 +97,28 @@ async def test_it_cancels_and_resumes_what_it_did_not_start(shared_lab: Lab) -> 
         await lab.until_asleep(DAY - 60)
         lab.clock.leap(DAY)
         assert await handle == "awake"
+
+
+async def test_it_forks_tags_and_deletes_what_an_application_runs(shared_lab: Lab) -> None:
+    """A delay of what waits already changes nothing, and says so."""
+    lab = shared_lab
+    await lab.start(child, queues=[Queue("q"), Queue("idle")], listen=["q"])
+    async with Client(lab.url) as client:
+        on = client.workflows
+        await client.enqueue("child", queue="q", args=("x",), id="w", attributes={"a": 1})
+        assert await client.handle("w") == "X"
+        fork = await on.fork("w", id="f", queue="q")
+        assert await fork.result(timeout=30) == "X"
+        await on.set_attributes("w", {"customer": 7}, merge=True)
+        found = await on.list(attributes={"customer": 7})
+        assert [row.workflow_id for row in found] == ["w"]
+        assert json.loads(found[0].attributes or "") == {"a": 1, "customer": 7}
+        await client.enqueue("child", queue="idle", args=("y",), id="e")
+        assert await on.set_delay("e", 60) == []
+        assert await lab.state("e") == "ENQUEUED"
+        assert await on.delete(["w", "f"]) == ["w", "f"]
+        with pytest.raises(WorkflowNotFound):
+            await on.get("w")
 
 
 async def test_the_first_and_all_of_several(shared_lab: Lab) -> None:

@@ -153,7 +153,7 @@ async def test_living_processes_forbid_it(site: Site) -> None:
     store = await site.store("operator")
     with pytest.raises(ApplicationRunning) as caught:
         await store.rename_registrations(TO_NEW)
-    assert caught.value.executors == (old.executor,)
+    assert caught.value.executors == [old.executor]
     assert await owners(site) == before
     site.clock.advance(rows.PERIOD_MS + 1)
     assert (await store.rename_registrations(TO_NEW)).workflows == 1

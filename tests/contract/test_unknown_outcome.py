@@ -193,7 +193,7 @@ async def test_a_command_of_a_step(
     run, other = await me.running(), await me.running()
     await me.cancel([rows.wid()])
     command = partial(me.store.manage, Resume((other.workflow_id,), rows.QUEUE), rows.caller(run))
-    fault = proxy.cut_answer("COMMIT") if committed else proxy.cut_request("COMMIT")
+    fault = proxy.cut_answer("COMMIT;") if committed else proxy.cut_request("COMMIT;")
     with pytest.raises(DatabaseUnavailable):
         await command()
     assert fault.fired.is_set()

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from perdure.api.commands import NAMES
 from perdure.api.filters import FilterOptions
+from perdure.api.management import Workflows
 from perdure.cli.program import program
 from perdure.logic.explaining import Cause
 from tests.edges.records import recorded
@@ -28,6 +28,9 @@ CONCURRENCY = (PROJECT / "docs/howto/concurrency.md").read_text(encoding="utf-8"
 CHANGING = (PROJECT / "docs/howto/changing-code.md").read_text(encoding="utf-8")
 CLIENTS = (PROJECT / "docs/howto/clients.md").read_text(encoding="utf-8")
 USERS = (PROJECT / "docs/howto/users-and-roles.md").read_text(encoding="utf-8")
+APPLICATIONS = (PROJECT / "docs/howto/applications.md").read_text(encoding="utf-8")
+RETENTION = (PROJECT / "docs/howto/retention.md").read_text(encoding="utf-8")
+VERSIONS = (PROJECT / "docs/howto/versions.md").read_text(encoding="utf-8")
 VALUES = (PROJECT / "docs/explanation/values.md").read_text(encoding="utf-8")
 REPLAY = (PROJECT / "docs/explanation/replay.md").read_text(encoding="utf-8")
 
@@ -93,9 +96,9 @@ def test_every_answer_of_explain_is_on_its_page(cause: Cause) -> None:
     assert f"| `{cause.value}` |" in WAITING
 
 
-@pytest.mark.parametrize("command", [each.__name__.lower() for each in NAMES])
+@pytest.mark.parametrize("command", [name for name in vars(Workflows) if name[0] != "_"])
 def test_every_command_is_on_its_page(command: str) -> None:
-    assert f"| `{command}` |" in MANAGEMENT.replace("_", "")
+    assert re.search(rf"(`|\.){command}\b", MANAGEMENT)
 
 
 @pytest.mark.parametrize(
@@ -111,6 +114,9 @@ def test_every_command_is_on_its_page(command: str) -> None:
         *blocks(CLIENTS),
         *blocks(USERS),
         *blocks(VALUES),
+        *blocks(APPLICATIONS),
+        *blocks(RETENTION),
+        *blocks(VERSIONS),
     ],
 )
 def test_the_other_code_of_the_pages_stands_by_itself(block: str, tmp_path: Path) -> None:

@@ -106,9 +106,8 @@ def test_sqlite_goes_through_the_index_that_is_named() -> None:
     for asked in served(1):
         composed = compose.list_workflows(listing_of(asked.options), "app", SqliteDialect())
         rows = connection.execute(f"EXPLAIN QUERY PLAN {composed.text}", composed.parameters)
-        steps = [step for row in rows if " w" in f" {(step := row[3])} "]
         names = {SQLITE_KEY} if asked.by[1] == "key" else INDEXES[asked.by[1]]
-        plan = "\n".join(steps)
+        plan = "\n".join(row[3] for row in rows)
         assert any(name in plan for name in names), f"{asked.words}: {plan}"
         assert "SCAN w\n" not in f"{plan}\n", asked.words
     connection.close()

@@ -87,15 +87,23 @@ SELECT given.workflow_id, given.queue_name, given.deduplication_id, w.workflow_u
 FROM json_to_recordset($1::text::json) AS given (
     workflow_id text, queue_name text, deduplication_id text
 )
-JOIN {schema}.workflow_status w
-    ON w.queue_name = given.queue_name AND w.deduplication_id = given.deduplication_id
+CROSS JOIN LATERAL (
+    SELECT holder.workflow_uuid FROM {schema}.workflow_status holder
+    WHERE holder.queue_name = given.queue_name
+        AND holder.deduplication_id = given.deduplication_id
+    LIMIT 1
+) w
 LIMIT 1;
 
 -- name: message_obstacle
 -- A message under the id of one of the given ones.
 SELECT given.workflow_id, given.message_id
 FROM json_to_recordset($1::text::json) AS given (workflow_id text, message_id text)
-JOIN {schema}.notifications n ON n.message_uuid = given.message_id
+CROSS JOIN LATERAL (
+    SELECT FROM {schema}.notifications standing
+    WHERE standing.message_uuid = given.message_id
+    LIMIT 1
+) n
 LIMIT 1;
 
 -- name: import_workflows

@@ -12,7 +12,8 @@ from perdure.engine.committer import Lane, OpenClose, Retry
 from perdure.engine.desk import Desk
 from perdure.engine.dispatcher import Dispatcher, Pace, Surroundings
 from perdure.engine.due import DueSweep, Followers
-from perdure.engine.hints import Hint, HintKind, Hints
+from perdure.engine.hearing import Ear
+from perdure.engine.hints import HintKind, Hints
 from perdure.engine.identity import Identity
 from perdure.engine.intake import Intake
 from perdure.engine.journal import Journal
@@ -55,7 +56,6 @@ from perdure.model.workflow import (
 from perdure.ports.clock import Clock
 from perdure.ports.ids import Ids
 from perdure.ports.store import Store
-from perdure.ports.store.hints import TALK
 
 log = logging.getLogger("perdure")
 
@@ -133,12 +133,16 @@ class Kernel:
         self._ownership = OwnershipPoll(tasks, store, retry, self.runner, self.journal, self.time)
         self._dispatcher = self._build_dispatcher()
         self._due = self._build_due()
+        self._ear = self._build_ear()
         self._takeovers = Takeovers(
             tasks, store, retry, settings.rhythm, self._dispatcher, ports.ids
         )
         self._heartbeat = Heartbeat(store, ports.clock, self._pulse(), self)
         self.purger = self._build_purger()
-        self._services: Sequence[Service] = (
+        self._services = self._build_services()
+
+    def _build_services(self) -> Sequence[Service]:
+        return (
             self.waiter,
             self._heartbeat,
             self._takeovers,
@@ -148,6 +152,16 @@ class Kernel:
             self._hints,
             self._due,
             self._dispatcher,
+        )
+
+    def _build_ear(self) -> Ear:
+        return Ear(
+            self._hints,
+            self._dispatcher,
+            self._ownership,
+            self.tidings,
+            self.waiter,
+            self.talk.signals,
         )
 
     def _build_watches(self) -> Sequence[Service]:
@@ -381,7 +395,7 @@ class Kernel:
         self.identity.adopt(lease.executor_id)
         # Hints may have been missed, and others had nobody here to tell what they wait for.
         self._dispatcher.look_everywhere()
-        self._look_at_all()
+        self._ear.look_at_all()
         self._hints.announce(HintKind.LISTENING)
 
     def on_lease_lost(self, lease: NewLease) -> None:
@@ -409,63 +423,7 @@ class Kernel:
 
     def on_hint(self, text: str) -> None:
         """Another process announced something."""
-        if text == TALK:
-            self._look_at_all()
-            return
-        if text.startswith(TALK):
-            self.talk.signals.hear(text)
-            return
-        hint = self._hints.read(text)
-        if hint is None:
-            return
-        if not self._hear_of_workflows(hint) and not self.stopping:
-            self._hear_of_queues(hint)
-
-    def _hear_of_workflows(self, hint: Hint) -> bool:
-        """Whether it was about who waits for workflows."""
-        if hint.kind is HintKind.AWAITED:
-            self.tidings.wanted(hint.workflows)
-        elif hint.kind is HintKind.ENDED:
-            self.tidings.told(hint.workflows)
-            self.waiter.hear(hint.workflows)
-            for workflow_id in hint.workflows:
-                self.talk.signals.hear_end(workflow_id)
-        elif hint.kind is HintKind.TAKEN:
-            self._hear_of_taken(hint.workflows)
-        elif hint.kind is HintKind.LISTENING:
-            self.tidings.repeat((*self.waiter.awaited, *self.talk.signals.followed))
-        else:
-            return False
-        return True
-
-    def _hear_of_queues(self, hint: Hint) -> None:
-        if hint.kind is HintKind.WORK:
-            self._dispatcher.work_in(hint.queue)
-        elif hint.kind is HintKind.SEEN:
-            self._dispatcher.change_in(hint.queue)
-        elif hint.kind is HintKind.ROOM:
-            self._dispatcher.look_in(hint.queue)
-        elif hint.kind is HintKind.WANTED:
-            self._dispatcher.wanted(hint.queue)
-        else:
-            self._dispatcher.look_everywhere()
-            self._ownership.suspect_all()
-            self._look_at_all()
-
-    def _hear_of_taken(self, ids: Sequence[WorkflowId]) -> None:
-        """These were taken from whoever runs them; many, if none is named."""
-        if not ids:
-            self._ownership.suspect_all()
-            self._look_at_all()
-        self.waiter.hear(ids)
-        for workflow_id in ids:
-            self._ownership.suspect(workflow_id)
-            self.talk.signals.hear_end(workflow_id)
-
-    def _look_at_all(self) -> None:
-        """Hints may have been missed, or say no more than that others committed."""
-        self.talk.signals.hear_all()
-        self.waiter.hear_all()
+        self._ear.hear(text, takes_work=not self.stopping)
 
 
 _LAST_WORDS_S = 5.0

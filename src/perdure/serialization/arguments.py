@@ -108,7 +108,6 @@ class ArgumentsCodec:
         """
         try:
             args, kwargs = self._read(text, serialization)
-            self._bind(args, kwargs)
         except _At as at:
             root = self._root(at.place)
             raise undecodable(self._what, serialization, root, at.error) from at.error
@@ -182,11 +181,15 @@ class ArgumentsCodec:
     def _read(
         self, text: str | None, serialization: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a text, which fit the signature."""
         if text is None:
+            self._bind((), {})
             return (), {}
         if self._labels.is_pickled(text, serialization):
             pickled = load_pickle(text)
-            return tuple(pickled[_PICKLED_POSITIONAL]), dict(pickled[_PICKLED_NAMED])
+            args, kwargs = tuple(pickled[_PICKLED_POSITIONAL]), dict(pickled[_PICKLED_NAMED])
+            self._bind(args, kwargs)
+            return args, kwargs
         envelope = parse(text)
         if type(envelope) is not dict:
             raise wrong_kind(envelope, "an object of arguments")
@@ -202,7 +205,7 @@ class ArgumentsCodec:
     def _lift(
         self, positional: list[Any], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        args = tuple(self._lift_part(index, tree) for index, tree in enumerate(positional))
+        args = tuple([self._lift_part(index, tree) for index, tree in enumerate(positional)])
         return args, {name: self._lift_part(name, tree) for name, tree in named.items()}
 
     def _lift_part(self, place: Place, tree: Any) -> Any:

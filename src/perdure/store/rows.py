@@ -7,6 +7,7 @@ in the lists: a query selects them as the payload table's value, else the legacy
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from perdure.logic.queues import as_stored
@@ -145,7 +146,12 @@ COLUMN_LISTS: Final = {
 
 def workflow_key(row: Row) -> WorkflowKey:
     """The function a row names; from KEY_COLUMNS."""
-    return WorkflowKey(row["name"] or "", row["class_name"] or "", row["config_name"] or "")
+    return _key(row["name"], row["class_name"], row["config_name"])
+
+
+@lru_cache(maxsize=1000)
+def _key(name: str | None, class_name: str | None, config_name: str | None) -> WorkflowKey:
+    return WorkflowKey(name or "", class_name or "", config_name or "")
 
 
 def awaited_state(word: str) -> WorkflowState:

@@ -1,6 +1,6 @@
 """Asks every question of every side, interleaved, and keeps the figures.
 
-`python -m benchmarks [QUESTION...] [--rounds N]`
+`python -m benchmarks [QUESTION...] [--rounds N] [--backlog ROWS]`
 """
 
 import argparse
@@ -150,11 +150,11 @@ def row(question: Question, sides: dict[str, list[float]]) -> str:
     if question.floor is not None:
         met = ours >= question.floor
         verdicts.append(f"{'met' if met else 'MISSED'}: ≥ {question.floor:g}")
-    return f"| {question.asks} | {question.unit} | {' | '.join(cells)} | {'; '.join(verdicts)} |"
+    return f"| {question.text} | {question.unit} | {' | '.join(cells)} | {'; '.join(verdicts)} |"
 
 
-def keep(questions: list[Question], figures: dict[str, dict[str, list[float]]]) -> None:
-    """Write the figures as data and as a table."""
+def keep(name: str, questions: list[Question], figures: dict[str, dict[str, list[float]]]) -> None:
+    """Write the figures as data and as a table, under that name."""
     RESULTS.mkdir(exist_ok=True)
     facts = {
         "date": datetime.now(UTC).date().isoformat(),
@@ -164,14 +164,14 @@ def keep(questions: list[Question], figures: dict[str, dict[str, list[float]]]) 
         "reference": REFERENCE,
         "figures": figures,
     }
-    (RESULTS / "latest.json").write_text(json.dumps(facts, indent=1) + "\n")
+    (RESULTS / f"{name}.json").write_text(json.dumps(facts, indent=1) + "\n")
     head = (
         f"{facts['date']}, Python {facts['python']}, {facts['machine']}; medians of the rounds.\n\n"
         "| question | unit | perdure | bound | dbos 3.4.0 | ratio and target |\n"
         "|---|---|--:|--:|--:|---|\n"
     )
     rows = [row(question, figures[question.name]) for question in questions]
-    (RESULTS / "latest.md").write_text("# Figures\n\n" + head + "\n".join(rows) + "\n")
+    (RESULTS / f"{name}.md").write_text("# Figures\n\n" + head + "\n".join(rows) + "\n")
 
 
 def main() -> int:
@@ -179,15 +179,24 @@ def main() -> int:
     parser.add_argument("questions", nargs="*", help="names; all if none is given")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--keep", action="store_true", help="write benchmarks/results")
+    parser.add_argument(
+        "--backlog",
+        type=int,
+        metavar="ROWS",
+        help="ask what a claim costs with so many rows queued",
+    )
     chosen = parser.parse_args()
-    known = {question.name: question for question in QUESTIONS}
+    askable = QUESTIONS
+    if chosen.backlog is not None:
+        askable = tuple(each.with_backlog(chosen.backlog) for each in QUESTIONS if each.backlog)
+    known = {question.name: question for question in askable}
     unknown = set(chosen.questions) - set(known)
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known: {', '.join(known)}")
-    questions = [known[name] for name in chosen.questions] or list(QUESTIONS)
+    questions = [known[name] for name in chosen.questions] or list(askable)
     figures = run(questions, chosen.rounds)
     if chosen.keep or not chosen.questions:
-        keep(questions, figures)
+        keep("latest" if chosen.backlog is None else "backlog", questions, figures)
     return 0
 
 

@@ -1,6 +1,7 @@
 """What a question is, and those about workflows: what is measured, and the ratio to reach."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 PERDURE = "perdure"
 DBOS = "dbos"
@@ -17,7 +18,8 @@ class Question:
 
     `against` holds the target ratio to each other side: at least that for rates, at most that for
     times and sizes. `ceiling` and `floor` are absolute targets in the question's unit, for what
-    does not depend on the machine. `subject` says which program of a side answers.
+    does not depend on the machine. `subject` says which program of a side answers. `backlog` names
+    the argument that says how many rows wait in a queue, where that can be asked about otherwise.
     """
 
     name: str
@@ -31,6 +33,18 @@ class Question:
     ceiling: float | None = None
     floor: float | None = None
     subject: str = RUNS
+    backlog: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What is asked, with the arguments that it names."""
+        return self.asks.format_map(self.arguments)
+
+    def with_backlog(self, rows: int) -> Self:
+        """The same question with that many rows waiting."""
+        if self.backlog is None:
+            raise ValueError(f"{self.name} is not about a backlog")
+        return replace(self, arguments={**self.arguments, self.backlog: rows})
 
 
 RUN_QUESTIONS = (

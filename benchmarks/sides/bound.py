@@ -47,6 +47,8 @@ FROM new JOIN fence ON fence.workflow_uuid = new.id
 ON CONFLICT DO NOTHING RETURNING workflow_uuid, function_id
 """
 
+# Waits for locks: the claim of another process may hold rows for the moment that it takes to see
+# that they are taken.
 FINISH = """
 WITH done AS (
     SELECT * FROM unnest($1::text[], $2::text[], $3::text[]) AS done(id, token, output)
@@ -54,7 +56,7 @@ WITH done AS (
     SELECT row.workflow_uuid
     FROM dbos.workflow_status AS row JOIN done ON row.workflow_uuid = done.id
     WHERE row.status = 'PENDING' AND row.owner_xid = done.token
-    ORDER BY row.workflow_uuid FOR NO KEY UPDATE OF row SKIP LOCKED
+    ORDER BY row.workflow_uuid FOR NO KEY UPDATE OF row
 ), ended AS (
     UPDATE dbos.workflow_status AS row
     SET status = 'SUCCESS', owner_xid = NULL, deduplication_id = NULL,

@@ -148,7 +148,7 @@ async def claim_partitions(url: str, arguments: dict[str, int]) -> float:
     )
     async with submitter(url, few, many) as engine:
         for line, keys in ((few, arguments["few"]), (many, arguments["many"])):
-            await backlog(url, line.name, arguments["many"], f"'key-' || number % {keys}")
+            await backlog(url, line.name, arguments["rows"], f"'key-' || number % {keys}")
         return await compared(engine, few, many, shared=True)
 
 

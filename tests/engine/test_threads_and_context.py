@@ -6,12 +6,14 @@ import asyncio
 import contextvars
 import logging
 import threading
+from collections.abc import Awaitable
 
 import pytest
 
 from perdure import current, gather, run_step, sleep, step, workflow
 from perdure.api.logs import ContextFilter
 from perdure.engine.context import PLACE
+from perdure.errors import WorkflowError
 from tests.support.engines import Lab
 from tests.support.waiting import eventually
 
@@ -229,3 +231,27 @@ async def test_log_records_made_in_a_workflow_can_be_marked(
         ("w", 1),
         ("-", "-"),
     ]
+
+
+async def test_a_call_left_to_a_task_does_not_begin_once_the_body_has_ended(lab: Lab) -> None:
+    """It is told of which workflow it was, as often as it asks, and nothing of it is recorded."""
+    over = asyncio.Event()
+    refusals: list[asyncio.Future[None]] = []
+
+    @workflow(name="leaves")
+    async def leaves() -> str:
+        async def later(call: Awaitable[None]) -> None:
+            await over.wait()
+            await call
+
+        refusals.extend(asyncio.ensure_future(later(sleep(0.001))) for _ in range(2))
+        return "left"
+
+    await lab.start(leaves)
+    assert await leaves.options(id="w")() == "left"
+    over.set()
+    for refusal in refusals:
+        with pytest.raises(WorkflowError, match="'w' has ended; a durable call begins") as raised:
+            await refusal
+        assert raised.value.workflow_id == "w"
+    assert await lab.steps("w") == []

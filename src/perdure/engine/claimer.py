@@ -1,5 +1,6 @@
 """Claims work and begins it."""
 
+import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -11,7 +12,7 @@ from perdure.engine.queues import Tally
 from perdure.engine.registry import Registry, WorkflowDefinition
 from perdure.engine.run import Run, RunFactory
 from perdure.engine.runner import Runner
-from perdure.errors import LeaseLost
+from perdure.errors import LeaseLost, RunInterrupted
 from perdure.logic.endings import exceeds_limit
 from perdure.logic.principals import acting
 from perdure.model.ids import OwnerToken
@@ -23,7 +24,6 @@ from perdure.model.workflow import (
     QueueShare,
     SharedClaim,
     SharedRequest,
-    StepRow,
 )
 from perdure.ports.store import Store
 
@@ -72,7 +72,7 @@ class Slot:
 
 
 class Claimer:
-    """Takes rows from queues, reads their histories, and begins them."""
+    """Takes rows from queues, begins them, and reads their histories."""
 
     def __init__(
         self,
@@ -135,33 +135,57 @@ class Claimer:
             return None
 
     async def _begin_all(self, claimed: Iterable[ClaimedRun]) -> None:
-        """Begin what was claimed. From the claim on it counts as run by this process."""
-        slots = [(run, self._slot(run)) for run in claimed]
-        if not slots:
+        """Begin what was claimed. From the claim on it counts as run by this process.
+
+        Bodies begin while their histories are read, and wait for them in their first durable call.
+        """
+        read = asyncio.Event()
+        runs = [self._begin(each, read) for each in claimed]
+        if not runs:
             return
-        ids = [run.workflow_id for run, _ in slots]
+        try:
+            await self._read(runs)
+        except BaseException:
+            # Not cancelled: a task that is before its first line would run none, nor give back.
+            for run in runs:
+                run.signal = run.signal or RunInterrupted(run.workflow_id)
+            raise
+        finally:
+            read.set()
+
+    async def _read(self, runs: Sequence[Run]) -> None:
+        ids = [run.workflow_id for run in runs]
         histories = await self._retry(
             lambda: self._store.history(ids), "reading the history of claimed runs"
         )
-        for run, slot in slots:
-            self._begin(run, slot, histories.get(run.workflow_id, []))
+        for run in runs:
+            history = histories.get(run.workflow_id)
+            if history:
+                run.history = {row.step_id: row for row in history}
+            run.reading = None
+            if run.attempts > 1:
+                log.info(
+                    "workflow %s (%s) goes on here, attempt %d, with %d recorded steps",
+                    run.workflow_id,
+                    run.key,
+                    run.attempts,
+                    len(history or ()),
+                )
 
-    def _slot(self, claimed: ClaimedRun) -> Slot:
-        return Slot(self.tally, claimed.queue_name or "", claimed.partition_key, self._freed)
-
-    def _begin(self, claimed: ClaimedRun, slot: Slot, history: Sequence[StepRow]) -> None:
+    def _begin(self, claimed: ClaimedRun, read: asyncio.Event) -> Run:
         definition = self._registry.known(claimed.key)
         run = self._claims.new_run(
             claimed.workflow_id, claimed.owner, claimed.key, claimed.serialization
         )
         run.attempts = claimed.attempts
         run.deadline_ms = claimed.deadline_ms
-        run.history = {row.step_id: row for row in history}
-        run.slot = slot
+        run.reading = read
+        run.slot = Slot(self.tally, claimed.queue_name or "", claimed.partition_key, self._freed)
         if exceeds_limit(claimed.attempts, definition.max_recovery_attempts):
             self._runner.set_aside(run)
         else:
             self._launch(run, claimed, definition)
+        return run
 
     def _launch(self, run: Run, claimed: ClaimedRun, definition: WorkflowDefinition) -> None:
         try:
@@ -174,14 +198,6 @@ class Claimer:
         except Exception as error:  # noqa: BLE001 - whatever keeps a run from beginning ends it
             self._runner.refuse(run, error)
             return
-        if run.attempts > 1:
-            log.info(
-                "workflow %s (%s) goes on here, attempt %d, with %d recorded steps",
-                run.workflow_id,
-                run.key,
-                run.attempts,
-                len(run.history or ()),
-            )
         left_ms = claimed.deadline_left_ms
         self._runner.launch(
             run,

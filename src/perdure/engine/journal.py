@@ -237,7 +237,7 @@ def await_later(run: Run, entry: Entry[Any, Any]) -> None:
     """
     if entry.is_out and entry.future.cancelled() and entry.settled is None:
         entry.settled = asyncio.get_running_loop().create_future()
-        run.unsettled.append(entry.settled)
+        run.settle_later(entry.settled)
 
 
 def unscoped(name: str, place: Branch) -> UnscopedTask:
@@ -354,9 +354,11 @@ class DurableCall(PendingCall[T_co]):
             run.check()
             raise asyncio.CancelledError(f"the branch in which {self.name!r} stood has ended")
         self._task = asyncio.current_task()
-        run.inflight.add(self)
+        run.begin_call(self)
         place.calls += 1
         try:
+            if run.reading is not None:
+                await run.ready()
             if run.history is not None and self.is_recorded:
                 row = self._recorded(run)
                 if row is not None:

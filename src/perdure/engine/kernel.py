@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple, cast
 
 from perdure.config import Retention
@@ -22,7 +23,7 @@ from perdure.engine.liveness import Heartbeat, Pulse
 from perdure.engine.queues import QueueDeclaration, RegisteredQueues, register_queue
 from perdure.engine.registry import Registry
 from perdure.engine.retention import Purge, Purger
-from perdure.engine.run import Run
+from perdure.engine.run import Run, RunFactory
 from perdure.engine.runner import Ends, Runner
 from perdure.engine.services import Service, Tasks
 from perdure.engine.sweeper import OwnershipPoll, SelfCheck, Takeovers
@@ -40,7 +41,7 @@ from perdure.errors import (
 )
 from perdure.logic.liveness import Rhythm
 from perdure.model.answer import Answer, AnswerKind
-from perdure.model.ids import OwnerToken, WorkflowId
+from perdure.model.ids import WorkflowId
 from perdure.model.lease import Beat, NewLease, Serves
 from perdure.model.management import SetDelay
 from perdure.model.status import WorkflowState
@@ -51,7 +52,6 @@ from perdure.model.workflow import (
     Start,
     StepRow,
     Together,
-    WorkflowKey,
 )
 from perdure.ports.clock import Clock
 from perdure.ports.ids import Ids
@@ -104,6 +104,7 @@ class Kernel:
         self.threads = ThreadPoolExecutor(settings.threads, "perdure-step")
         self.stopping = False
         batch = store.capabilities.max_batch
+        self._new_run: RunFactory = partial(Run, self)
         self._starts: Lane[Start, Answer[StandingWorkflow]] = Lane(
             "starts", self._write_starts, retry, max_batch=batch
         )
@@ -202,15 +203,6 @@ class Kernel:
             Surroundings(self.queues, claimer, self.runner, self._hints, self.time, self.ids),
             Pace(settings.max_running, settings.rhythm.heartbeat_s),
         )
-
-    def _new_run(
-        self,
-        workflow_id: WorkflowId,
-        owner: OwnerToken,
-        key: WorkflowKey,
-        serialization: str | None,
-    ) -> Run:
-        return Run(self, workflow_id, owner, key, serialization)
 
     def _runs_here(self, workflow_id: WorkflowId) -> bool:
         return workflow_id in self.runner.runs

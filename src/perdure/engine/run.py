@@ -1,7 +1,7 @@
 """One execution of one workflow in this process."""
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from perdure.engine.context import ENDED, Branch
 from perdure.errors import (
@@ -11,7 +11,6 @@ from perdure.errors import (
     UnexpectedStep,
     WorkflowError,
 )
-from perdure.logic.numbering import Numbering
 from perdure.model.ids import OwnerToken, StepId, WorkflowId
 from perdure.model.principal import NOBODY
 from perdure.model.wire import PORTABLE_JSON
@@ -59,13 +58,20 @@ class QueueSlot(Protocol):
 
 _NO_BRANCHES: set[Branch] = set()
 _NO_TASKS: set[asyncio.Task[Any]] = set()
+_NO_CALLS: set[InFlight] = set()
+_NO_ANSWERS: list[asyncio.Future[None]] = []
 """Shared by all runs that have none, and never changed: thousands may be asleep."""
+
+_OVER: Final = WorkflowError("", "a durable call begins in the body of a workflow that has ended")
+"""Stands for the fault of a run that is over until somebody asks for it, which few ever do."""
 
 
 class Run:
     """Ownership, history, and the sticky signal that ends an execution.
 
-    `history` is None for a run this process has just inserted: it reads nothing, ever.
+    `history` is None where nothing is recorded: a run this process has just inserted, which reads
+    nothing, ever, or one that is claimed and has no records yet. `reading` is set when the history
+    of a claimed run is here; None if it is.
     """
 
     __slots__ = (
@@ -84,7 +90,7 @@ class Run:
         "key",
         "owner",
         "principal",
-        "root",
+        "reading",
         "serialization",
         "signal",
         "slot",
@@ -109,10 +115,10 @@ class Run:
         self.attempts = 1
         self.principal = NOBODY
         self.history: dict[StepId, StepRow] | None = None
+        self.reading: asyncio.Event | None = None
         self.deadline_ms: int | None = None
         self.deadline_timer: asyncio.TimerHandle | None = None
         self.expiry: asyncio.Task[None] | None = None
-        self.root = Branch(self, Numbering())
         self.task: asyncio.Task[Any] | None = None
         self.signal: ControlSignal | None = None
         self.fault: BaseException | None = None
@@ -120,8 +126,8 @@ class Run:
         self.slot: QueueSlot | None = None
         self.branches = _NO_BRANCHES
         self.dropped = _NO_TASKS
-        self.inflight: set[InFlight] = set()
-        self.unsettled: list[asyncio.Future[None]] = []
+        self.inflight = _NO_CALLS
+        self.unsettled = _NO_ANSWERS
 
     @property
     def label(self) -> str:
@@ -135,6 +141,11 @@ class Run:
         """Raise what ended this execution, as often as it is asked."""
         self.check_signal()
         if self.fault is not None:
+            if self.fault is _OVER:
+                self.fault = WorkflowError(
+                    self.workflow_id,
+                    f"workflow {self.workflow_id!r} has ended; a durable call begins in its body",
+                )
             self.fault_raised = True
             raise self.fault
 
@@ -142,6 +153,12 @@ class Run:
         """Raise the control signal that ends this execution, if there is one."""
         if self.signal is not None:
             raise self.signal
+
+    async def ready(self) -> None:
+        """Wait until what is recorded of the run is here; raises what ended this execution."""
+        if self.reading is not None:
+            await self.reading.wait()
+        self.check()
 
     def recorded(self, step_id: StepId, name: str) -> StepRow | None:
         """The recorded row of a step, checked against the name the code has there now."""
@@ -182,10 +199,7 @@ class Run:
     def close(self) -> None:
         """The body has ended: a call it left to a helper task must not begin any more."""
         if self.fault is None:
-            self.fault = WorkflowError(
-                self.workflow_id,
-                f"workflow {self.workflow_id!r} has ended; a durable call begins in its body",
-            )
+            self.fault = _OVER
 
     def unreadable(self, step_id: StepId, error: Exception) -> WorkflowError:
         """The fault that a recorded value cannot be read here; a fixed deployment may read it."""
@@ -235,6 +249,18 @@ class Run:
             for branch in tuple(self.branches):
                 if branch not in occupied and branch.task is not None:
                     branch.task.cancel()
+
+    def begin_call(self, call: InFlight) -> None:
+        """A durable call is under way from now on."""
+        if self.inflight is _NO_CALLS:
+            self.inflight = set()
+        self.inflight.add(call)
+
+    def settle_later(self, answer: asyncio.Future[None]) -> None:
+        """The run does not end before this is done."""
+        if self.unsettled is _NO_ANSWERS:
+            self.unsettled = []
+        self.unsettled.append(answer)
 
     def begin_branch(self, branch: Branch) -> None:
         """A branch of a scope is driven from now on."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from perdure.engine.committer import Lane
-from perdure.engine.context import PLACE
+from perdure.engine.context import PLACE, Branch
 from perdure.engine.journal import Journal
 from perdure.engine.registry import Registry, WorkflowDefinition
 from perdure.engine.run import Run
@@ -25,6 +25,7 @@ from perdure.errors import (
     WorkflowCancelled,
 )
 from perdure.logic.endings import Ending, ending_of, ends_process, release_delay_ms
+from perdure.logic.numbering import Numbering
 from perdure.model.answer import Answer, AnswerKind
 from perdure.model.ids import WorkflowId
 from perdure.model.status import WorkflowState
@@ -76,7 +77,6 @@ class Runner:
             loop = asyncio.get_running_loop()
             run.deadline_timer = loop.call_later(deadline_left_s, self._expire, run)
         run.task = self._tasks.spawn(self._execute(run, definition, args, kwargs))
-        run.root.task = run.task
 
     def refuse(self, run: Run, error: Exception) -> None:
         """End a claimed run whose body could not begin."""
@@ -123,9 +123,10 @@ class Runner:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> None:
+        place = Branch(run, Numbering())
         # Set here as well: an eager task runs before whoever spawns it gets to see it.
-        run.task = run.root.task = asyncio.current_task()
-        PLACE.set(run.root)
+        run.task = place.task = asyncio.current_task()
+        PLACE.set(place)
         error: BaseException | None = None
         value: Any = None
         try:
@@ -133,9 +134,18 @@ class Runner:
         except BaseException as raised:  # noqa: BLE001 - every ending has its row
             error = raised
         try:
-            await self._end(run, definition, value, error)
+            ending = _what_ended(run, error)
+            run.task = None
+            has_deadline = run.deadline_timer is not None or run.expiry is not None
+            if has_deadline or run.inflight or run.unsettled:
+                ending = await self._tie_up(run, ending)
+            run.close()
+            await self._conclude(run, definition, value, ending)
         finally:
             self._forget(run)
+            # The task's context leads back to the place: without that circle all of a run goes when
+            # it ends, and the thousands that do are no work for the collector.
+            place.task = None
             if error is not None and ends_process(error):
                 raise error
 
@@ -165,11 +175,8 @@ class Runner:
                 async with asyncio.timeout(timeout_s):
                     await self._emptied.wait()
 
-    async def _end(
-        self, run: Run, definition: WorkflowDefinition, value: Any, error: BaseException | None
-    ) -> None:
-        error = _what_ended(run, error)
-        run.task = None
+    async def _tie_up(self, run: Run, error: BaseException | None) -> BaseException | None:
+        """Nothing of the run goes on when its row ends; what decides the ending by then."""
         if run.deadline_timer is not None:
             run.deadline_timer.cancel()
         if run.expiry is not None:
@@ -177,26 +184,33 @@ class Runner:
             error = _what_ended(run, error)
         if run.inflight or run.unsettled:
             await self._settle(run)
-        run.close()
-        try:
-            await self._conclude(run, definition, value, error)
-        except DatabaseError as trouble:
-            self._leave_behind(run, trouble)
-            self._waiter.fail(run.workflow_id, WaitInterrupted(run.workflow_id))
+        return error
 
+    # A coroutine of each level lives from here until the outcome is written, for thousands of runs
+    # at a time, and costs what the collector spends on it besides: there are few.
     async def _conclude(
         self, run: Run, definition: WorkflowDefinition, value: Any, error: BaseException | None
     ) -> None:
         """Write the run's last state; a fault of ours in doing so must not strand its row."""
         try:
             if error is None:
-                error = await self._returned(run, definition, value)
-            if error is not None:
+                output, error = self._encoded(run, definition, value)
+            if error is None:
+                await self._finish(run, WorkflowState.SUCCESS, output=output)
+            else:
                 await self._raised(run, error)
-        except DatabaseUnavailable:
-            raise
+        except DatabaseUnavailable as trouble:
+            self._strand(run, trouble)
         except Exception as fault:  # noqa: BLE001 - whatever it is, the run goes on later
-            await self._release(run, fault, counted=True)
+            try:
+                await self._release(run, fault, counted=True)
+            except DatabaseError as trouble:
+                self._strand(run, trouble)
+
+    def _strand(self, run: Run, trouble: DatabaseError) -> None:
+        """Leave the run's row behind, and let nobody here wait for it."""
+        self._leave_behind(run, trouble)
+        self._waiter.fail(run.workflow_id, WaitInterrupted(run.workflow_id))
 
     async def _settle(self, run: Run) -> None:
         """Nothing the body began is left unrecorded or still running when its row ends."""
@@ -210,17 +224,15 @@ class Runner:
                 break
             await asyncio.wait(waits)
 
-    async def _returned(
+    def _encoded(
         self, run: Run, definition: WorkflowDefinition, value: Any
-    ) -> SerializationError | None:
-        """Record the result, or say why it cannot be stored."""
+    ) -> tuple[str | None, SerializationError | None]:
+        """The result as text, or why it cannot be stored."""
         codec = self._registry.codecs(definition).result
         try:
-            output, _ = codec.encode_as(run.serialization, value)
+            return codec.encode_as(run.serialization, value)[0], None
         except SerializationError as error:
-            return error
-        await self._finish(run, WorkflowState.SUCCESS, output=output)
-        return None
+            return None, error
 
     async def _raised(self, run: Run, error: BaseException) -> None:
         ending = ending_of(error, of_engine=error is run.signal or error is run.fault)

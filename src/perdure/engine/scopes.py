@@ -198,10 +198,10 @@ class ScopeCall(PendingCall[T_co]):
         run = place.run
         self._task = asyncio.current_task()
         self._track = TRACK.get()
-        run.inflight.add(self)
+        run.begin_call(self)
         place.calls += 1
         try:
-            run.check()
+            await run.ready()
             verdict = self._recorded(run)
             if verdict is None:
                 return await self._race(place, numbering)

@@ -201,7 +201,7 @@ class SharedRequest(msgspec.Struct, frozen=True):
     limit: int
 
 
-class ClaimedRun(msgspec.Struct, frozen=True):
+class ClaimedRun(msgspec.Struct, frozen=True, gc=False):
     """One claimed row with all that running it needs.
 
     `deadline_left_ms` is measured by the database at the claim, so no clocks are compared.

@@ -119,7 +119,6 @@ class ArgumentsCodec:
         """
         try:
             args, kwargs = self._read(text, serialization)
-            self._bind(args, kwargs)
         except _At as at:
             root = self._root(at.place)
             raise undecodable(self._what, serialization, root, at.error) from at.error
@@ -201,11 +200,15 @@ class ArgumentsCodec:
     def _read(
         self, text: str | None, serialization: str | None
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a text, which fit the signature."""
         if text is None:
+            self._bind((), {})
             return (), {}
         if self._labels.is_pickled(text, serialization):
             pickled = load_pickle(text)
-            return tuple(pickled[_WRAPPED_POSITIONAL]), dict(pickled[_WRAPPED_NAMED])
+            args, kwargs = tuple(pickled[_WRAPPED_POSITIONAL]), dict(pickled[_WRAPPED_NAMED])
+            self._bind(args, kwargs)
+            return args, kwargs
         envelope = self._labels.tree(text, serialization)
         if type(envelope) is not dict:
             raise wrong_kind(envelope, "an object of arguments")
@@ -222,7 +225,7 @@ class ArgumentsCodec:
     def _lift(
         self, positional: list[Any], named: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        args = tuple(self._lift_part(index, tree) for index, tree in enumerate(positional))
+        args = tuple([self._lift_part(index, tree) for index, tree in enumerate(positional)])
         return args, {name: self._lift_part(name, tree) for name, tree in named.items()}
 
     def _lift_part(self, place: Place, tree: Any) -> Any:

@@ -8,6 +8,7 @@ value, else the legacy column's.
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final, Protocol
 
 from perdure.logic.principals import principal_of
@@ -158,7 +159,12 @@ COLUMN_LISTS: Final = {
 
 def workflow_key(row: Row) -> WorkflowKey:
     """The function a row names; from KEY_COLUMNS."""
-    return WorkflowKey(row["name"] or "", row["class_name"] or "", row["config_name"] or "")
+    return _key(row["name"], row["class_name"], row["config_name"])
+
+
+@lru_cache(maxsize=1000)
+def _key(name: str | None, class_name: str | None, config_name: str | None) -> WorkflowKey:
+    return WorkflowKey(name or "", class_name or "", config_name or "")
 
 
 def awaited_state(word: str) -> WorkflowState:

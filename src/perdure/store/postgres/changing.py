@@ -1,10 +1,19 @@
 """Commands that change rows as they stand: cancel, resume, delete, set a delay or attributes."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
 
 from perdure.errors import WorkflowBusy
 from perdure.model.ids import WorkflowId
-from perdure.model.management import Cancel, Delete, Managed, Resume, SetAttributes, SetDelay
+from perdure.model.management import (
+    Cancel,
+    Command,
+    Delete,
+    Managed,
+    Resume,
+    SetAttributes,
+    SetDelay,
+)
 from perdure.model.wire import INTERNAL_QUEUE
 from perdure.store.commands import DELETIONS, delayed, missing, named, without_outcome
 from perdure.store.postgres.batch import packed_list
@@ -85,3 +94,13 @@ async def _changed(
     if ids:
         await work.fetch(query, *packed_list(ids), *arguments)
     return Managed(ids)
+
+
+CHANGES: Final[dict[type[Command], Callable[[Work, Any], Awaitable[Managed]]]] = {
+    Cancel: cancel,
+    Resume: resume,
+    Delete: delete,
+    SetDelay: set_delay,
+    SetAttributes: set_attributes,
+}
+"""The commands that are carried out here."""

@@ -7,16 +7,11 @@ from perdure.model.answer import LOST, Answer, AnswerKind
 from perdure.model.management import (
     Bounce,
     Caller,
-    Cancel,
     Command,
-    Delete,
     Fork,
     Import,
     Managed,
-    Resume,
     Rewind,
-    SetAttributes,
-    SetDelay,
 )
 from perdure.model.status import WorkflowState
 from perdure.model.workflow import StepRow
@@ -24,7 +19,7 @@ from perdure.store import rows
 from perdure.store.commands import Standing, named
 from perdure.store.postgres.batch import packed, past_duplicates
 from perdure.store.postgres.bouncing import bounce
-from perdure.store.postgres.changing import cancel, delete, resume, set_attributes, set_delay
+from perdure.store.postgres.changing import CHANGES
 from perdure.store.postgres.concern import Concern
 from perdure.store.postgres.forking import fork
 from perdure.store.postgres.importing import import_workflows
@@ -33,13 +28,9 @@ from perdure.store.postgres.steps import CHECKPOINT_NUMBERS, with_application
 from perdure.store.postgres.work import Work
 
 _VERBS: Final[dict[type[Command], Callable[[Work, Any], Awaitable[Managed]]]] = {
-    Cancel: cancel,
-    Resume: resume,
+    **CHANGES,
     Fork: fork,
     Rewind: rewind,
-    Delete: delete,
-    SetDelay: set_delay,
-    SetAttributes: set_attributes,
     Bounce: bounce,
     Import: import_workflows,
 }

@@ -1,13 +1,21 @@
 """Commands that change rows as they stand: cancel, resume, delete, set a delay or attributes."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from perdure.errors import WorkflowBusy
 from perdure.model.ids import WorkflowId
-from perdure.model.management import Cancel, Delete, Managed, Resume, SetAttributes, SetDelay
+from perdure.model.management import (
+    Cancel,
+    Command,
+    Delete,
+    Managed,
+    Resume,
+    SetAttributes,
+    SetDelay,
+)
 from perdure.model.wire import INTERNAL_QUEUE
 from perdure.store.commands import DELETIONS, delayed, missing, named, without_outcome
 from perdure.store.sqlite.concern import packed
@@ -94,3 +102,13 @@ def _changed(work: Work, query: str, ids: tuple[WorkflowId, ...], **parameters: 
     if ids:
         work.change(query, ids=packed(ids), now=work.now_ms, **parameters)
     return Managed(ids)
+
+
+CHANGES: Final[dict[type[Command], Callable[[Work, Any], Managed]]] = {
+    Cancel: cancel,
+    Resume: resume,
+    Delete: delete,
+    SetDelay: set_delay,
+    SetAttributes: set_attributes,
+}
+"""The commands that are carried out here."""

@@ -7,21 +7,16 @@ from perdure.model.answer import LOST, Answer, AnswerKind
 from perdure.model.management import (
     Bounce,
     Caller,
-    Cancel,
     Command,
-    Delete,
     Fork,
     Import,
     Managed,
-    Resume,
     Rewind,
-    SetAttributes,
-    SetDelay,
 )
 from perdure.model.workflow import StepRow
 from perdure.store.commands import named
 from perdure.store.sqlite.bouncing import bounce
-from perdure.store.sqlite.changing import cancel, delete, resume, set_attributes, set_delay
+from perdure.store.sqlite.changing import CHANGES
 from perdure.store.sqlite.concern import Concern
 from perdure.store.sqlite.forking import fork
 from perdure.store.sqlite.importing import import_workflows
@@ -31,13 +26,9 @@ from perdure.store.sqlite.transaction import Transaction
 from perdure.store.sqlite.work import Work
 
 _VERBS: Final[dict[type[Command], Callable[[Work, Any], Managed]]] = {
-    Cancel: cancel,
-    Resume: resume,
+    **CHANGES,
     Fork: fork,
     Rewind: rewind,
-    Delete: delete,
-    SetDelay: set_delay,
-    SetAttributes: set_attributes,
     Bounce: bounce,
     Import: import_workflows,
 }

@@ -12,8 +12,8 @@ import pytest
 from perdure import IdPolicy, InvalidArgument, Queue, QueueDeduplicated, workflow
 from perdure.errors import DatabaseRejected, DatabaseUnavailable, WorkflowIdInUse
 from perdure.model.workflow import Start
-from tests.support.store import cancel
 from tests.support.engines import Lab
+from tests.support.store import cancel
 from tests.support.workflows import child
 
 MANY = 2500

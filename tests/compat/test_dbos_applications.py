@@ -95,7 +95,7 @@ def application(python: Path, url: str, *ids: str, **settings: Any) -> ChildProc
 async def test_a_killed_dbos_workflow_keeps_its_way_around_a_patch(
     shared_lab: Lab, dbos: Dbos, dbos_python: Path, patching: bool
 ) -> None:
-    """Their marker is ours; without one, what they recorded there says that the run is an old one."""
+    """Their marker is ours; without one, what they recorded there says that it is an old one."""
     lab = shared_lab
     told = {"workflow": "detour", "patching": patching, "stands": True}
     with application(dbos_python, lab.url, "w", **told) as doomed:

@@ -9,8 +9,8 @@ from msgspec.structs import fields as fields_of
 
 from perdure.model.ids import BOOT_PREFIX, BootId, ExecutorId, OwnerToken, StepId, WorkflowId
 from perdure.model.lease import NewLease, Serves
-from perdure.model.management import Caller, Managed, Recorded
 from perdure.model.listing import ListingRequest
+from perdure.model.management import Caller, Managed, Recorded
 from perdure.model.queue import Load, QueueLimits, QueueSettings
 from perdure.model.status import WorkflowState
 from perdure.model.talk import (

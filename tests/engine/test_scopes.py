@@ -294,6 +294,11 @@ async def test_another_number_of_branches_is_noticed(lab: Lab) -> None:
     await lab.start(main)
     handle = await main.start()
     await eventually(lambda: len(CALLS) == 3)
+
+    async def recorded() -> bool:
+        return len(await lab.steps(handle.workflow_id)) == 4
+
+    await eventually(recorded)
     number = 2
     await lab.hand_back(handle.workflow_id)
     row = await lab.until(handle.workflow_id, WorkflowState.DELAYED)

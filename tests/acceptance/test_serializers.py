@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perdure import Client, Queue, UnexpectedStep, WorkflowState, step, workflow
-from perdure.errors import FormatUnavailable
+from perdure.errors import FormatUnavailable, UnserializableValue
 from tests.support.engines import Lab
 from tests.support.serialized import Spelled
 
@@ -134,3 +134,26 @@ async def test_where_it_is_not_known_a_workflow_waits_for_who_knows_it(shared_la
     lab.clock.leap(60)
     again = await lab.start(*ALL, serializers=OWN, errors=[Missing])
     assert await again.handle("w", tags) == RESULT
+
+
+async def test_a_result_that_it_cannot_write_is_the_workflow_s_error(memory_lab: Lab) -> None:
+    """And nothing is left PENDING; neither is a start whose arguments it cannot write."""
+
+    class Picky(Spelled):
+        def encode(self, tree: Any, /) -> str:
+            if "secret" in str(tree):
+                raise PermissionError("not this")
+            return super().encode(tree)
+
+    @workflow
+    async def tells(word: str) -> str:
+        return word + "et"
+
+    await memory_lab.start(tells, serializers={"own": Picky()})
+    bound = tells.options(serializer="own")
+    with pytest.raises(UnserializableValue, match="encode of the serializer 'own' raised"):
+        await bound("secr")
+    with pytest.raises(UnserializableValue, match="not this"):
+        await bound("secret")
+    (row,) = await memory_lab.rows("SELECT status FROM workflow_status")
+    assert row["status"] == WorkflowState.ERROR

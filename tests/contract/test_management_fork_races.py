@@ -8,6 +8,7 @@ from perdure.errors import WorkflowIdInUse, WorkflowNotEnded, WorkflowNotFound
 from perdure.model.answer import AnswerKind
 from perdure.model.ids import WorkflowId
 from perdure.model.management import Delete, Fork, ForkItem, Managed, Rewind
+from perdure.model.retention import Expired
 from perdure.model.status import WorkflowState
 from tests.support import rows
 from tests.support.lives import everything, lived, told
@@ -77,21 +78,27 @@ async def test_one_id_is_of_one_source(site: Site, me: Process) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
-async def test_a_fork_of_what_is_deleted_is_whole_or_refused(site: Site, me: Process) -> None:
-    """“refused if a source is missing”: and else all of it is copied."""
+@pytest.mark.parametrize("by", ["delete", "purge"])
+async def test_a_fork_of_what_is_removed_is_whole_or_refused(
+    site: Site, me: Process, by: str
+) -> None:
+    """“refused if a source is missing”: and else all of it is copied; whoever removes it."""
     other = await site.process()
-    for number in range(rounds(site)):
+    for number in range(rounds(site) if by == "purge" else ROUNDS):
         source = await me.running()
         await me.store.record([rows.checkpoint(source, step_id) for step_id in range(1, 7)])
+        await me.store.finish([rows.finish(source)])
         wanted = ForkItem(source.workflow_id, WorkflowId(rows.fresh("fork")), 6)
 
         async def fork(wanted: ForkItem = wanted) -> Managed:
             return await other.managed(Fork((wanted,)))
 
-        async def delete(source: Any = source) -> Managed:
-            return await me.managed(Delete((source.workflow_id,)))
+        async def remove(source: Any = source) -> Any:
+            if by == "delete":
+                return await me.managed(Delete((source.workflow_id,)))
+            return await me.store.purge(Expired(before_ms=2**50), 0, 100)
 
-        made, _ = await race(number, fork, delete)
+        made, _ = await race(number, fork, remove)
         if made.refusal is None:
             assert len(await site.steps(wanted.fork_id)) == 5
             assert await site.payload("workflow_input", wanted.fork_id) is not None

@@ -118,7 +118,7 @@ async def test_a_claim(site: Site, me: Process, proxy: FaultProxy, committed: bo
 
 
 @CUT
-@pytest.mark.parametrize("statement", ["", "COMMIT"])
+@pytest.mark.parametrize("statement", ["", "COMMIT;"])
 async def test_a_claim_under_limits(
     site: Site, me: Process, proxy: FaultProxy, committed: bool, statement: str
 ) -> None:

@@ -222,7 +222,7 @@ def _check_holder(start: Prepared, row: NewWorkflow, standing: StandingWorkflow)
 
 async def compare_arguments(speaker: Speaker, rows: Sequence[NewWorkflow]) -> None:
     """An id names one workflow: joining it with other arguments is allowed, and said."""
-    # Formats of the user's own need not write the same text twice.
+    # Other formats need not write the same text twice.
     wanted = {row.workflow_id: row.inputs for row in rows if row.serialization == PORTABLE_JSON}
     if not wanted:
         return
@@ -231,7 +231,8 @@ async def compare_arguments(speaker: Speaker, rows: Sequence[NewWorkflow]) -> No
         lambda: speaker.store.list_workflows(asked), "reading the workflows that were joined"
     )
     for found in standing:
-        if found.inputs not in (None, wanted[found.workflow_id]):
+        is_shared = found.serialization == PORTABLE_JSON
+        if is_shared and found.inputs not in (None, wanted[found.workflow_id]):
             log.warning(
                 "workflow %s exists with other arguments than this start has; it is joined and "
                 "this start's arguments are not used (id_policy=IdPolicy.REJECT refuses instead)",

@@ -1,6 +1,6 @@
 """Commands that change rows as they stand: cancel, resume, delete, set a delay or attributes."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from perdure.errors import WorkflowBusy
@@ -96,11 +96,11 @@ async def _changed(
     return Managed(ids)
 
 
-CHANGES: Final[Mapping[type[Command], Callable[[Work, Any], Awaitable[Managed]]]] = {
+CHANGES: Final[dict[type[Command], Callable[[Work, Any], Awaitable[Managed]]]] = {
     Cancel: cancel,
     Resume: resume,
     Delete: delete,
     SetDelay: set_delay,
     SetAttributes: set_attributes,
 }
-"""What this module carries out."""
+"""The commands that are carried out here."""

@@ -1,6 +1,6 @@
 """Commands that change rows as they stand: cancel, resume, delete, set a delay or attributes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -104,11 +104,11 @@ def _changed(work: Work, query: str, ids: tuple[WorkflowId, ...], **parameters: 
     return Managed(ids)
 
 
-CHANGES: Final[Mapping[type[Command], Callable[[Work, Any], Managed]]] = {
+CHANGES: Final[dict[type[Command], Callable[[Work, Any], Managed]]] = {
     Cancel: cancel,
     Resume: resume,
     Delete: delete,
     SetDelay: set_delay,
     SetAttributes: set_attributes,
 }
-"""What this module carries out."""
+"""The commands that are carried out here."""

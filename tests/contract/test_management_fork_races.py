@@ -12,17 +12,12 @@ from perdure.model.retention import Expired
 from perdure.model.status import WorkflowState
 from tests.support import rows
 from tests.support.lives import everything, lived, told
-from tests.support.races import race
+from tests.support.races import race, rounds
 from tests.support.store import Process, Site
 
 WRITTEN, LOST, BUSY = AnswerKind.WRITTEN, AnswerKind.LOST, AnswerKind.BUSY
-ROUNDS = 40
+ROUNDS = rounds(40)
 BEYOND = 1_000_000
-
-
-def rounds(site: Site) -> int:
-    """How often a race is run whose story took others long to get right."""
-    return 1000 if site.kind == "postgres" else ROUNDS
 
 
 async def test_a_fork_sees_what_its_source_writes_or_does_not(site: Site, me: Process) -> None:
@@ -84,7 +79,7 @@ async def test_a_fork_of_what_is_removed_is_whole_or_refused(
 ) -> None:
     """“refused if a source is missing”: and else all of it is copied; whoever removes it."""
     other = await site.process()
-    for number in range(rounds(site) if by == "purge" else ROUNDS):
+    for number in range(ROUNDS):
         source = await me.running()
         await me.store.record([rows.checkpoint(source, step_id) for step_id in range(1, 7)])
         await me.store.finish([rows.finish(source)])
@@ -112,7 +107,7 @@ async def test_a_fork_of_what_is_removed_is_whole_or_refused(
 async def test_a_waiter_sees_the_whole_outcome_or_none(site: Site, me: Process) -> None:
     """“and so is the outcome, in whichever place”: in one transaction with the state."""
     other = await site.process()
-    for number in range(rounds(site)):
+    for number in range(ROUNDS):
         run = await me.running()
         await me.store.finish([rows.finish(run, text='"out"')])
 

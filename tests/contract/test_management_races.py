@@ -11,11 +11,11 @@ from perdure.errors import DatabaseConflict
 from perdure.model.answer import Answer, AnswerKind
 from perdure.model.management import Cancel, Command, Delete, Managed, Resume
 from tests.support import rows
-from tests.support.races import race
+from tests.support.races import race, rounds
 from tests.support.store import Process, Site
 
 WRITTEN, MINE, LOST, BUSY = AnswerKind.WRITTEN, AnswerKind.MINE, AnswerKind.LOST, AnswerKind.BUSY
-ROUNDS = 40
+ROUNDS = rounds(40)
 
 
 async def persistently(command: Callable[[], Awaitable[Any]]) -> Any:

@@ -8,11 +8,11 @@ from perdure.model.ids import WorkflowId
 from perdure.model.management import Fork, ForkItem, Managed, Resume, Rewind
 from perdure.model.retention import Expired
 from tests.support import rows
-from tests.support.races import race
+from tests.support.races import race, rounds
 from tests.support.store import Process, Site
 
-ROUNDS = 4
 AT_ONCE = 25
+ROUNDS = rounds(4 * AT_ONCE) // AT_ONCE
 STEPS = 3
 
 Attempt = Callable[[], Awaitable[Any]]

@@ -11,7 +11,11 @@ import pytest
 from perdure import gather, sleep, step, workflow
 from perdure.errors import AwaitedWorkflowCancelled, WorkflowError
 from tests.support.engines import Lab, settle
+from tests.support.races import rounds
 from tests.support.workflows import child, look
+
+TIMEOUTS = rounds(150)
+STARTS = rounds(60)
 
 
 @pytest.mark.parametrize("first", ["answer", "cancel"])
@@ -105,11 +109,11 @@ async def test_timeouts_that_strike_about_the_end_of_a_call_leave_consistent_run
         return "value"
 
     await lab.start(tight, child)
-    handles = [await tight.options(id=f"w-{number}").start(number) for number in range(150)]
+    handles = [await tight.options(id=f"w-{number}").start(number) for number in range(TIMEOUTS)]
     for handle in handles:
         outcomes[handle.workflow_id] = await handle.result(timeout=30)
     assert set(outcomes.values()) == {"timeout", "value"}
-    for number in range(0, 150, 3):
+    for number in range(0, TIMEOUTS, 3):
         recorded = len(await lab.steps(f"w-{number}"))
         assert recorded == 1 or outcomes[f"w-{number}"] == "timeout"
 
@@ -123,12 +127,12 @@ async def test_a_parent_cancelled_anywhere_in_a_start_leaves_no_stray_child(lab:
         await gather(*(child.start(f"{number}") for number in range(5)))
 
     await lab.start(starts, child)
-    for number in range(60):
+    for number in range(STARTS):
         handle = await starts.options(id=f"p-{number}").start()
         await asyncio.sleep(chance.uniform(0, 0.004))
         await handle.cancel()
     await lab.until_nothing_runs()
-    for number in range(60):
+    for number in range(STARTS):
         parent = f"p-{number}"
         rows = await lab.rows(
             "SELECT workflow_uuid AS id FROM workflow_status WHERE parent_workflow_id = ?", parent

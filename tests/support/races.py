@@ -1,8 +1,17 @@
-"""Letting runners go together, in as many orders as can be."""
+"""Letting runners go together, in as many orders as can be.
+
+`PERDURE_RACES` is how often each race is run; by default few enough for every commit.
+"""
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
+
+
+def rounds(usual: int) -> int:
+    """How often a race is run, unless the environment says."""
+    return int(os.environ.get("PERDURE_RACES", usual))
 
 
 async def after_turns(turns: int, do: Callable[[], Awaitable[Any]]) -> Any:

@@ -64,8 +64,12 @@ ORDER BY c.priority, c.created_at, c.workflow_uuid
 -- paused by now, or has limits that the fleet shares, gives nothing, whatever the caller knew of it;
 -- the lock on its row makes whoever changes that wait for claims under way. No queue has a rate: $12
 -- is empty.
+-- The disk is not waited for: what the runs record later is behind it in the log, and a server that
+-- crashes before gives back what no run has recorded anything for, to be claimed again.
 WITH {held_lease:1},
-clock AS MATERIALIZED (SELECT {now_ms:9} AS ms),
+clock AS MATERIALIZED (
+    SELECT {now_ms:9} AS ms, set_config('synchronous_commit', 'off', true)
+),
 {latest},
 unlimited AS MATERIALIZED (
     SELECT q.name

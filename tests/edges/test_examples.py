@@ -133,6 +133,48 @@ def test_an_agent_streams_to_live_readers_and_goes_on_after_a_kill(tmp_path: Pat
     assert sorted(searches) == ["searching books", "searching papers", "searching people"]
 
 
+# What a step of the repair prints, by the step's name.
+TOLD = {"charge": " is charged", "frank": " is franked with ", "hand_over": " is on its way"}
+REPAIRED = "6 orders are on their way, 4 of them repaired: 4 steps were kept, 8 were done"
+
+
+def test_a_repair_does_every_step_of_every_order_once(tmp_path: Path) -> None:
+    """The operator sees what failed, and one call lets it go on."""
+    *printed, outcome = run("repair.py", tmp_path)
+    assert outcome == REPAIRED
+    orders = [f"order-{number}" for number in range(1, 7)]
+    for told in TOLD.values():
+        assert sorted(line.partition(told)[0] for line in printed if told in line) == orders
+    assert [line for line in printed if not line.startswith("order-")] == [
+        "2 orders of 2026-12-02 failed with KeyError('CH')",
+        "2 orders of 2026-12-02 failed with KeyError('NO')",
+        "4 orders go on from the step that failed",
+    ]
+
+
+@pytest.mark.parametrize("moment", ["is franked", "go on from the step", "franked with 14"])
+def test_a_repair_killed_in_the_middle_goes_on(tmp_path: Path, moment: str) -> None:
+    """While the bad deploy runs, when the forks were made, and while they run."""
+    with ChildProcess(EXAMPLES / "repair.py", cwd=tmp_path) as child:
+        child.wait_for(moment)
+        child.kill()
+    left = {step: 6 - orders_behind(tmp_path / "repair.db", step) for step in TOLD}
+    printed = run("repair.py", tmp_path)
+    assert printed[-1] == REPAIRED
+    for step, told in TOLD.items():
+        assert sum(told in line for line in printed) == left[step]
+
+
+def orders_behind(database: Path, step: str) -> int:
+    """How many orders have that step behind them, by themselves or in a fork."""
+    query = (
+        "SELECT count(DISTINCT coalesce(forked_from, workflow_uuid))"
+        " FROM operation_outputs JOIN workflow_status USING (workflow_uuid)"
+        f" WHERE function_name = '{step}' AND operation_outputs.error IS NULL"
+    )
+    return counted(database, query)
+
+
 def words_of(database: Path) -> int:
     """How many words of the answer are in its stream."""
     return counted(database, "SELECT count(*) FROM streams WHERE key = 'answer'")

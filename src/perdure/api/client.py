@@ -128,7 +128,9 @@ class Client:
 
         It is run by the latest version of its application, unless `version` names another.
         """
-        submission = Submission(name, args, kwargs or {}, class_name, config_name)
+        submission = Submission(
+            name, args, {} if kwargs is None else kwargs, class_name, config_name
+        )
         return await enqueue_through(self._opened_intake(), submission, queue, options)
 
     async def enqueue_many(

@@ -165,7 +165,9 @@ class Engine:
 
         >>> handle = await engine.enqueue("convert", queue="media", args=("intro",))
         """
-        submission = Submission(name, args, kwargs or {}, class_name, config_name)
+        submission = Submission(
+            name, args, {} if kwargs is None else kwargs, class_name, config_name
+        )
         return enqueue(self, submission, queue, options)
 
     def enqueue_many(

@@ -3,11 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Final, TypedDict
+from typing import Any, Final, TypedDict
 
 import msgspec
 
-from perdure.api.options import checked_choice, checked_text
+from perdure.api.options import checked_choice, checked_flag, checked_text
 from perdure.api.queue import Queue, queue_name
 from perdure.config import APPLICATION_NAMES, is_application_name
 from perdure.engine.intake import Intake
@@ -129,7 +129,8 @@ def placement_of(queue: Queue | str | None, options: PlacementOptions) -> Placem
     dedup_id, policy = options.get("dedup_id"), options.get("dedup_policy")
     if policy is not None and dedup_id is None:
         raise InvalidArgument("dedup_policy= needs dedup_id=: without one nothing is a duplicate")
-    policy = checked_choice("dedup_policy", DedupPolicy, policy or DedupPolicy.REJECT)
+    policy = DedupPolicy.REJECT if policy is None else policy
+    policy = checked_choice("dedup_policy", DedupPolicy, policy)
     delay_ms = _delay_ms(options.get("delay"))
     return Placement(
         queue=queue_name(queue),
@@ -141,8 +142,8 @@ def placement_of(queue: Queue | str | None, options: PlacementOptions) -> Placem
         partition_key=_text("partition_key", options.get("partition_key")),
         version=_text("version", options.get("version")),
         application=_application(options.get("application")),
-        allow_unknown_queue=options.get("allow_unknown_queue", False),
-        allow_unknown_version=options.get("allow_unknown_version", False),
+        allow_unknown_queue=_flag("allow_unknown_queue", options),
+        allow_unknown_version=_flag("allow_unknown_version", options),
     )
 
 
@@ -164,8 +165,8 @@ def _debounced(queue: Queue | str | None, options: PlacementOptions) -> Placemen
         version=_text("version", options.get("version")),
         application=_application(options.get("application")),
         debounce=debounce,
-        allow_unknown_queue=options.get("allow_unknown_queue", False),
-        allow_unknown_version=options.get("allow_unknown_version", False),
+        allow_unknown_queue=_flag("allow_unknown_queue", options),
+        allow_unknown_version=_flag("allow_unknown_version", options),
     )
 
 
@@ -195,6 +196,11 @@ def _delay_ms(delay: Duration | None) -> int | None:
 
 def _text(option: str, value: str | None) -> str | None:
     return None if value is None else checked_text(option, value)
+
+
+def _flag(option: str, options: Mapping[str, Any]) -> bool:
+    value = options.get(option)
+    return False if value is None else checked_flag(option, value)
 
 
 def _application(name: str | None) -> str | None:

@@ -3,7 +3,7 @@
 from typing import TypedDict, Unpack
 
 from perdure.api.listing import Listing
-from perdure.api.options import refuse_unknown
+from perdure.api.options import checked_flag, refuse_unknown
 from perdure.engine.context import PLACE, Branch
 from perdure.engine.desk import Desk
 from perdure.engine.retention import BATCH, Purge
@@ -64,8 +64,9 @@ class Purging(Listing):
         batch = _number("batch", options.get("batch", BATCH), LARGEST_BATCH)
         if limit is not None:
             _number("limit", limit)
+        dry_run = checked_flag("dry_run", options.get("dry_run", False))
         purge = Purge(self._store, self._retry)
-        if options.get("dry_run", False):
+        if dry_run:
             found = await purge.count(policy)
             return found if limit is None else min(found, limit)
         return await purge.run(policy, batch, limit)

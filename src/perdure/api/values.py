@@ -30,13 +30,14 @@ def attributes_text(serialization: Serialization, attributes: Mapping[str, Any])
     """Attributes as every database can keep them, an object of JSON's kinds."""
     codec = serialization.value(dict[str, Any], "attributes")
     text, _ = codec.encode(dict(attributes))
-    if _NUL.search(text):
-        raise UnserializableValue("attributes", "$", "no text in them may hold a NUL character")
+    if _UNSTORABLE.search(text):
+        reason = "no text in them may hold a NUL character or half of a surrogate pair"
+        raise UnserializableValue("attributes", "$", reason)
     return text
 
 
-_NUL: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
-"""An escaped NUL, and not what follows an escaped backslash."""
+_UNSTORABLE: Final = re.compile(r"(?<!\\)(?:\\\\)*\\u(?:0000|d[89a-f])")
+"""An escaped NUL or half of a pair, and not what follows an escaped backslash."""
 
 
 def checked_key(key: str, what: str = "key") -> str:

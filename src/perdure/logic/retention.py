@@ -41,7 +41,7 @@ def policy_of(
         raise error("say what may go: older_than= (0 for whatever has ended), keep=, or both")
     if keep is not None and (type(keep) is not int or keep < 1):
         raise error(f"keep={keep!r}: it must be a whole number above 0")
-    older_than_s = seconds_of(older_than or 0, "older_than", error=error)
+    older_than_s = seconds_of(0 if older_than is None else older_than, "older_than", error=error)
     chosen = [_state(state, error) for state in _several("states", states, error)]
     named = _several("names", names, error)
     return Policy(to_ms(older_than_s), keep, tuple(chosen) or ENDED, tuple(named))

@@ -47,7 +47,10 @@ class Serialization:
 
     def chosen(self, serializer: str) -> str:
         """The label of a format that a call chooses; raises `InvalidArgument` if there is none."""
-        if serializer != PORTABLE_JSON and self._labels.custom(serializer) is None:
+        known_here = isinstance(serializer, str) and (
+            serializer == PORTABLE_JSON or self._labels.custom(serializer) is not None
+        )
+        if not known_here:
             known = ", ".join((PORTABLE_JSON, *self._labels.names))
             raise InvalidArgument(f"serializer={serializer!r}: there are {known}")
         return serializer

@@ -106,7 +106,7 @@ def test_an_unknown_queue_is_an_error(url: str, command: str) -> None:
     assert (ran.code, ran.out) == (1, "")
     assert ran.err == (
         "perdure: application 'app' has no queue 'nothing'; `perdure queue list` shows those it "
-        "has\n"
+        "has, and --app names another application\n"
     )
 
 

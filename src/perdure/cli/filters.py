@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from perdure.api.filters import FilterOptions
 from perdure.cli.instants import instant
 from perdure.model.status import WorkflowState
 
@@ -73,7 +74,47 @@ CompletedUntil = Annotated[
 AnyApp = Annotated[bool, typer.Option("--any-app", help="Of every application, not only of --app.")]
 
 
-def attributes_of(pairs: Sequence[str] | None) -> dict[str, Any] | None:
+def conditions(
+    *,
+    state: States = None,
+    name: Names = None,
+    queue: Queues = None,
+    queued: Annotated[
+        bool, typer.Option("--queued", help="Only what waits or runs on a queue.")
+    ] = False,
+    version: Versions = None,
+    executor: Executors = None,
+    id_prefix: Prefixes = None,
+    parent: Parent = None,
+    attribute: Attributes = None,
+    since: Since = None,
+    until: Until = None,
+    completed_since: CompletedSince = None,
+    completed_until: CompletedUntil = None,
+    any_app: AnyApp = False,
+) -> FilterOptions:
+    """All the conditions there are."""
+    return FilterOptions(
+        states=state or None,
+        names=name or None,
+        queues=queue or None,
+        queued=queued or None,
+        versions=version or None,
+        executors=executor or None,
+        id_prefixes=id_prefix or None,
+        parents=parent,
+        attributes=attributes_of(attribute),
+        created_from=since,
+        created_to=until,
+        completed_from=completed_since,
+        completed_to=completed_until,
+        any_application=any_app or None,
+    )
+
+
+def attributes_of(
+    pairs: Sequence[str] | None, option: str = "--attribute"
+) -> dict[str, Any] | None:
     """`plan=gold`, `seats=3`, `owner={"name": "Ada"}` as an object."""
     if not pairs:
         return None
@@ -81,7 +122,7 @@ def attributes_of(pairs: Sequence[str] | None) -> dict[str, Any] | None:
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals:
-            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint="--attribute")
+            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=option)
         try:
             found[key] = json.loads(value)
         except ValueError:

@@ -20,7 +20,7 @@ from perdure.cli.options import (
     required,
 )
 from perdure.cli.wording import local_time
-from perdure.errors import ConfigurationError, PerdureError, UnknownQueue
+from perdure.errors import ConfigurationError
 from perdure.logic.phrases import plural
 from perdure.model.queue import QueueDepth, QueueRow
 
@@ -255,11 +255,5 @@ def _change(
 
 
 def _ask(client: Client, question: Callable[[Queues], Awaitable[T]]) -> T:
-    """The answer; that there is no such queue is a failure here, not a wrong use."""
-    try:
-        return ask(client, lambda opened: question(opened.queues))
-    except UnknownQueue as error:
-        raise PerdureError(
-            f"application {client.config.name!r} has no queue {error.queue!r}; `perdure queue "
-            "list` shows those it has"
-        ) from error
+    """The answer about the application's queues."""
+    return ask(client, lambda opened: question(opened.queues))

@@ -18,7 +18,6 @@ from perdure.cli.options import (
     required,
 )
 from perdure.cli.wording import printable
-from perdure.errors import PerdureError, UnknownVersion
 from perdure.model.version import VersionRow
 
 versions = typer.Typer(
@@ -87,14 +86,7 @@ def _change(
     as_json: bool,
 ) -> None:
     """Change a version and say what is true now."""
-    try:
-        row = ask(client, lambda opened: change(opened.versions))
-    except UnknownVersion as error:
-        # A failure here, not a wrong use.
-        raise PerdureError(
-            f"application {error.application!r} has no version {error.version!r}; `perdure version "
-            "list` shows those it has"
-        ) from error
+    row = ask(client, lambda opened: change(opened.versions))
     if as_json:
         from perdure.cli.documents import print_version
 

@@ -1,30 +1,25 @@
-"""`perdure workflow list | count | get | steps | tree | explain`."""
+"""`perdure workflow list | get | steps | tree | explain`, and where the other commands are."""
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from perdure.api.client import Client
-from perdure.api.filters import MOST_ROWS, ListOptions
+from perdure.api.filters import MOST_ROWS, FilterOptions, ListOptions
 from perdure.api.pages import Page
 from perdure.cli.asking import ask
-from perdure.cli.counts import count_workflows
-from perdure.cli.filters import (
-    AnyApp,
-    Attributes,
-    CompletedSince,
-    CompletedUntil,
-    Executors,
-    Names,
-    Parent,
-    Prefixes,
-    Queues,
-    Since,
-    States,
-    Until,
-    Versions,
-    attributes_of,
+from perdure.cli.commands import (
+    cancel_workflows,
+    delay_workflows,
+    delete_workflows,
+    fork_workflows,
+    resume_workflows,
+    rewind_workflows,
+    set_attributes,
 )
+from perdure.cli.counts import count_workflows
+from perdure.cli.filters import conditions
 from perdure.cli.options import (
     APP_DEFAULT,
     SCHEMA_DEFAULT,
@@ -34,38 +29,26 @@ from perdure.cli.options import (
     Schema,
     required,
 )
+from perdure.cli.sharing import sharing
+from perdure.cli.transfers import export_workflows, import_workflows
 from perdure.cli.wording import printable
 from perdure.model.workflow import WorkflowRow
 
 workflows = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Look at the workflows of a database, their recorded steps, and why one waits.",
+    help="Look at the workflows of a database; stop, continue, repair, move and remove them.",
 )
 
-workflows.command("count")(count_workflows)
 
 WorkflowIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")]
 
 
 @workflows.command("list")
+@sharing(conditions)
 def list_workflows(
+    filters: FilterOptions,
     *,
-    state: States = None,
-    name: Names = None,
-    queue: Queues = None,
-    queued: Annotated[
-        bool, typer.Option("--queued", help="Only what waits or runs on a queue.")
-    ] = False,
-    version: Versions = None,
-    executor: Executors = None,
-    id_prefix: Prefixes = None,
-    parent: Parent = None,
-    attribute: Attributes = None,
-    since: Since = None,
-    until: Until = None,
-    completed_since: CompletedSince = None,
-    completed_until: CompletedUntil = None,
     limit: Annotated[int, typer.Option(min=1, max=MOST_ROWS, help="How many at most.")] = 50,
     after: Annotated[
         str | None, typer.Option(metavar="PLACE", help="Go on where a list before ended.")
@@ -73,7 +56,6 @@ def list_workflows(
     newest: Annotated[
         bool, typer.Option("--newest/--oldest", help="Which to list first, by creation.")
     ] = True,
-    any_app: AnyApp = False,
     database: Database = None,
     schema: Schema = SCHEMA_DEFAULT,
     app: App = APP_DEFAULT,
@@ -81,20 +63,7 @@ def list_workflows(
 ) -> None:
     """List the application's workflows, the newest first."""
     options = ListOptions(
-        states=state or None,
-        names=name or None,
-        queues=queue or None,
-        queued=queued or None,
-        versions=version or None,
-        executors=executor or None,
-        id_prefixes=id_prefix or None,
-        parents=parent,
-        attributes=attributes_of(attribute),
-        created_from=since,
-        created_to=until,
-        completed_from=completed_since,
-        completed_to=completed_until,
-        any_application=any_app or None,
+        **filters,
         newest_first=newest,
         limit=limit,
         after=after,
@@ -105,7 +74,7 @@ def list_workflows(
         Client(required(database), name=app, schema=schema),
         lambda client: client.workflows.list(**options),
     )
-    _print_page(page, None if any_app else app, as_json=as_json)
+    _print_page(page, None if filters.get("any_application") else app, as_json=as_json)
 
 
 def _print_page(page: Page[WorkflowRow, str], app: str | None, *, as_json: bool) -> None:
@@ -225,3 +194,19 @@ def explain_workflow(
         print_explanation(workflow_id, explanation)
     else:
         print(printable(explanation.text))
+
+
+_COMMANDS: dict[str, Callable[..., None]] = {
+    "count": count_workflows,
+    "cancel": cancel_workflows,
+    "resume": resume_workflows,
+    "fork": fork_workflows,
+    "rewind": rewind_workflows,
+    "delay": delay_workflows,
+    "attributes": set_attributes,
+    "delete": delete_workflows,
+    "export": export_workflows,
+    "import": import_workflows,
+}
+for _name, _command in _COMMANDS.items():
+    workflows.command(_name)(_command)

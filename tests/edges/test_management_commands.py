@@ -197,6 +197,7 @@ def test_an_unknown_id_stops_the_whole_command(url: str, command: str) -> None:
         (("delay", "late", "--to", "2h"), 2, "'2h' is no instant"),
         (("attributes", "a"), 2, "say what to set"),
         (("attributes", "a", "plan"), 2, "'plan' is not KEY=VALUE"),
+        (("attributes", "a", "=gold"), 2, "'=gold' is not KEY=VALUE"),
         (("attributes", "nobody", "plan=gold"), 1, "no workflow has the id 'nobody'"),
     ],
 )

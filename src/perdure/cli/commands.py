@@ -93,7 +93,7 @@ def fork_workflows(
 ) -> None:
     """Copy workflows; the copies go on from a step, under ids of their own. All or none."""
     options = _place(to_queue, partition_key, to_version)
-    limit = None if timeout is None else timeout.value
+    timeout_s = None if timeout is None else timeout.value.total_seconds()
     point, rows = _point(from_step), chosen.find()
     if fork_id is not None and len(rows) > 1:
         raise ConfigurationError(f"--id names one fork, and {len(rows):,} workflows are chosen")
@@ -104,7 +104,7 @@ def fork_workflows(
     handles = ask(
         chosen.client,
         lambda opened: opened.workflows.fork_many(
-            sources, point, fork_ids=fork_ids, timeout=limit, **options
+            sources, point, fork_ids=fork_ids, timeout=timeout_s, **options
         ),
     )
     forks = [handle.workflow_id for handle in handles]

@@ -121,7 +121,7 @@ def attributes_of(
     found: dict[str, Any] = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
-        if not equals:
+        if not (key and equals):
             raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint=option)
         try:
             found[key] = json.loads(value)

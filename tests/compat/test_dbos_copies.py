@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from perdure import set_event, step, workflow, write_stream
+from perdure.engine.system import SystemIds
 from perdure.model.answer import AnswerKind
 from perdure.model.ids import WorkflowId
 from perdure.model.management import Command, Fork, ForkItem, Rewind
@@ -100,7 +101,9 @@ async def test_a_rewind_leaves_the_rows_that_dbos_leaves(shared_lab: Lab, dbos: 
             await story.options(id=workflow_id, **OPTIONS)("word")
             await engine.send(workflow_id, "unread")
         await dbos.ask("rewind_workflow", theirs, start_step=point, **NOWHERE)
-        await ours(lab, Rewind(mine, point, queue_name="nowhere", partition_key="p"))
+        await ours(
+            lab, Rewind(mine, SystemIds().token(), point, queue_name="nowhere", partition_key="p")
+        )
         assert await everything(lab, mine, apart) == await everything(lab, theirs, apart), point
 
 
@@ -114,7 +117,9 @@ async def test_a_dbos_application_runs_our_fork_and_what_we_rewound(
     await lab.start(naps, name="ours")
     item = ForkItem(WorkflowId("w"), WorkflowId("fork"), 6)
     await ours(lab, Fork((item,), queue_name="_dbos_internal_queue"))
-    await ours(lab, Rewind(WorkflowId("w"), 6, queue_name="_dbos_internal_queue"))
+    await ours(
+        lab, Rewind(WorkflowId("w"), SystemIds().token(), 6, queue_name="_dbos_internal_queue")
+    )
     with application(dbos_python, lab.url) as second:
         await second.reaches("launched")
         for workflow_id in ("w", "fork"):

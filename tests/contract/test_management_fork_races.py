@@ -112,7 +112,7 @@ async def test_a_waiter_sees_the_whole_outcome_or_none(site: Site, me: Process) 
         await me.store.finish([rows.finish(run, text='"out"')])
 
         async def rewind(run: Any = run) -> Managed:
-            return await other.managed(Rewind(run.workflow_id))
+            return await other.managed(Rewind(run.workflow_id, rows.token()))
 
         async def settled(run: Any = run) -> Any:
             return (await me.store.settled([run.workflow_id])).outcomes
@@ -131,8 +131,8 @@ async def test_two_rewinds_are_one(site: Site, me: Process) -> None:
     for number in range(ROUNDS):
         run = await me.running()
         await me.cancel([run.workflow_id])
-        wanted = Rewind(run.workflow_id)
-        made = await race(number, lambda w=wanted: me.managed(w), lambda w=wanted: other.managed(w))
+        one, two = (Rewind(run.workflow_id, rows.token()) for _ in range(2))
+        made = await race(number, lambda w=one: me.managed(w), lambda w=two: other.managed(w))
         refused = [managed.refusal for managed in made]
         assert refused.count(None) == 1
         assert sum(isinstance(refusal, WorkflowNotEnded) for refusal in refused) == 1
@@ -151,7 +151,9 @@ async def test_a_late_write_meets_the_old_life_or_nothing(
         await me.store.send([rows.sending(rows.message(run))])
 
         async def rewind(run: Any = run) -> Managed:
-            return await other.managed(Rewind(run.workflow_id, 3, queue_name=rows.QUEUE))
+            return await other.managed(
+                Rewind(run.workflow_id, rows.token(), 3, queue_name=rows.QUEUE)
+            )
 
         async def write(run: Any = run) -> Any:
             if late == "record":

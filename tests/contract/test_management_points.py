@@ -96,7 +96,7 @@ async def test_a_point_that_is_not_found_refuses_all(
     assert not await site.exists(items[0].fork_id)
     await site.update(empty.workflow_id, status="SUCCESS")
     before = await site.status(empty.workflow_id)
-    again = (await me.managed(Rewind(empty.workflow_id, point))).refusal
+    again = (await me.managed(Rewind(empty.workflow_id, rows.token(), point))).refusal
     assert isinstance(again, NoForkPoint)
     assert await site.status(empty.workflow_id) == before
 

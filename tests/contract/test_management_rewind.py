@@ -6,7 +6,7 @@ import pytest
 
 from perdure.errors import WorkflowNotEnded, WorkflowNotFound
 from perdure.model.answer import AnswerKind
-from perdure.model.ids import WorkflowId
+from perdure.model.ids import OwnerToken, WorkflowId
 from perdure.model.management import Fork, ForkItem, LastStep, Rewind
 from perdure.model.status import ACTIVE, WorkflowState
 from perdure.model.wire import INTERNAL_QUEUE, STREAM_CLOSED
@@ -19,10 +19,12 @@ WRITTEN, MINE, LOST = AnswerKind.WRITTEN, AnswerKind.MINE, AnswerKind.LOST
 ENDED = sorted(set(WorkflowState) - ACTIVE)
 
 
-async def rewound(me: Process, run: NewWorkflow, point: Any, **options: Any) -> None:
-    """Rewind that workflow, which can be."""
-    managed = await me.managed(Rewind(run.workflow_id, point, **options))
+async def rewound(me: Process, run: NewWorkflow, point: Any, **options: Any) -> OwnerToken:
+    """Rewind that workflow, which can be, under the token returned."""
+    token = rows.token()
+    managed = await me.managed(Rewind(run.workflow_id, token, point, **options))
     assert (managed.ids, managed.refusal) == ((run.workflow_id,), None)
+    return token
 
 
 @pytest.mark.parametrize("state", ENDED)
@@ -30,8 +32,8 @@ async def test_an_ended_workflow_is_enqueued_again(
     site: Site, me: Process, state: WorkflowState
 ) -> None:
     """“Then the row is ENQUEUED on the queue with the partition key, attempts 0, and owner,
-    deadline, deduplication id, start, completion NULL; timeout, creation and version stay”: every
-    column."""
+    deadline, deduplication id, start, completion NULL, its creator the command's token; timeout,
+    creation and version stay”: every column."""
     run = await me.running(timeout_ms=5, attributes='{"a": 1}', partition_key="before")
     await site.update(
         run.workflow_id,
@@ -47,7 +49,7 @@ async def test_an_ended_workflow_is_enqueued_again(
     )
     before = await site.status(run.workflow_id)
     begun = await me.store.now_ms()
-    await rewound(me, run, 1, queue_name="other", partition_key="p")
+    token = await rewound(me, run, 1, queue_name="other", partition_key="p")
     row = await site.status(run.workflow_id)
     assert begun <= row.pop("updated_at") <= await me.store.now_ms()
     changed = {
@@ -55,6 +57,7 @@ async def test_an_ended_workflow_is_enqueued_again(
         "queue_name": "other",
         "queue_partition_key": "p",
         "recovery_attempts": 0,
+        "creator_xid": token,
         "owner_xid": None,
         "workflow_deadline_epoch_ms": None,
         "deduplication_id": None,
@@ -240,7 +243,7 @@ async def test_what_has_not_ended_is_not_rewound(site: Site, me: Process, state:
     run = await lived(me)
     await site.update(run.workflow_id, status=str(state))
     before = await everything(site, run.workflow_id)
-    refusal = (await me.managed(Rewind(run.workflow_id))).refusal
+    refusal = (await me.managed(Rewind(run.workflow_id, rows.token()))).refusal
     assert isinstance(refusal, WorkflowNotEnded)
     assert (refusal.workflow_id, refusal.state) == (run.workflow_id, state)
     assert await everything(site, run.workflow_id) == before
@@ -248,7 +251,7 @@ async def test_what_has_not_ended_is_not_rewound(site: Site, me: Process, state:
 
 async def test_what_does_not_exist_is_not_rewound(me: Process) -> None:
     """“`WorkflowNotFound`”."""
-    managed = await me.managed(Rewind(rows.wid("nobody"), "step"))
+    managed = await me.managed(Rewind(rows.wid("nobody"), rows.token(), "step"))
     assert isinstance(managed.refusal, WorkflowNotFound)
     assert managed.ids == ()
 
@@ -264,15 +267,29 @@ async def test_only_the_one_is_touched(site: Site, me: Process) -> None:
     assert after == before
 
 
+async def test_a_rewind_whose_answer_was_lost_is_not_made_again(site: Site, me: Process) -> None:
+    """“A workflow that bears the command's token … is left as it is.”."""
+    run = await lived(me)
+    wanted = Rewind(run.workflow_id, rows.token(), 3)
+    assert (await me.managed(wanted)).ids == (run.workflow_id,)
+    for state in ("ENQUEUED", "PENDING", "SUCCESS"):
+        await site.update(run.workflow_id, status=state)
+        before = await everything(site, run.workflow_id)
+        assert (await me.managed(wanted)).ids == (run.workflow_id,)
+        assert await everything(site, run.workflow_id) == before
+
+
 async def test_a_rewind_is_recorded_with_the_step_that_asks_for_it(site: Site, me: Process) -> None:
     """“and nothing is done again” by a repeated try, whatever the workflow did since."""
     run, asking = await lived(me), await me.running()
-    wanted, caller = Rewind(run.workflow_id, 6), rows.caller(asking, 1)
+    wanted, caller = Rewind(run.workflow_id, rows.token(), 6), rows.caller(asking, 1)
     assert (await me.store.manage(wanted, caller)).kind is WRITTEN
     await site.update(run.workflow_id, status="SUCCESS")
     before = await everything(site, run.workflow_id)
     assert (await me.store.manage(wanted, caller)).kind is MINE
     assert await everything(site, run.workflow_id) == before
-    refused = await me.store.manage(Rewind(asking.workflow_id), rows.caller(asking, 2))
+    refused = await me.store.manage(
+        Rewind(asking.workflow_id, rows.token()), rows.caller(asking, 2)
+    )
     assert refused.kind is WRITTEN
     assert (await site.steps(asking.workflow_id))[1]["error"] == "WorkflowNotEnded"

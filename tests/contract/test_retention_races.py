@@ -98,6 +98,8 @@ async def test_what_is_resumed_is_whole(site: Site, me: Process) -> None:
 async def test_what_is_rewound_is_whole(site: Site, me: Process) -> None:
     """“A row that was resumed or rewound meanwhile is wanted no more”, or it is gone."""
     for _ in range(ROUNDS):
-        found = await against_purges(site, me, "SUCCESS", lambda each: Rewind(each, STEPS + 1))
+        found = await against_purges(
+            site, me, "SUCCESS", lambda each: Rewind(each, rows.token(), STEPS + 1)
+        )
         for workflow_id, managed in found.items():
             assert await whole(site, workflow_id) is not is_refused(managed)

@@ -203,7 +203,7 @@ async def test_what_is_copied_or_cut_is_found_by_keys(planner: Planner) -> None:
         "mark_forked": await planner.made("mark_forked", packed_list(["wf-1", "wf-2"])),
         "copy_steps": await planner.made("copy_steps", [*forks, "a", "b", "c", 0]),
         "reopen_streams": await planner.made("reopen_streams", [*run, "closed", "json"]),
-        "rewind": await planner.made("rewind", ["wf-1", "queue", None, None, 0]),
+        "rewind": await planner.made("rewind", ["wf-1", "queue", None, None, "token", 0]),
         **{query: await planner.made(query, forks) for query in COPIES},
         **{query: await planner.made(query, run) for query in CUTS},
     }

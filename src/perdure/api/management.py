@@ -139,7 +139,8 @@ class Workflows(Transfers):
         `NoForkPoint`, `UnknownQueue` and `UnknownVersion`.
         """
         refuse_unknown(options, RewindOptions, InvalidArgument)
-        command = Rewind(checked_id(workflow_id), _point(point), **_place(options))
+        token = self._desk.ids.token()
+        command = Rewind(checked_id(workflow_id), token, _point(point), **_place(options))
         handle = self._handle(command.workflow_id)
         return self._give(command, lambda _: handle)
 

@@ -154,7 +154,9 @@ def planned(
 ) -> Plan:
     """What all starts of one call have in common, which go that way; raises `NotAuthorized`."""
     serialization = intake.desk.speaker.serialization
-    label = PORTABLE_JSON if parent is None else parent.label
+    label = PORTABLE_JSON
+    if parent is not None:
+        label = parent.kernel.registry.step_label(parent.serialization)
     if options.serializer is not None:
         label = serialization.chosen(options.serializer)
     principal = options.principal or (NOBODY if parent is None else parent.principal)

@@ -133,11 +133,12 @@ class StepCall(DurableCall[R]):
         """Run the attempts, record the outcome, return or raise what a replay would."""
         kernel = run.kernel
         codec = self._step.codec_in(kernel.registry)
+        label = kernel.registry.step_label(run.serialization)
         started_at_ms = kernel.time.now_ms()
         try:
             value = await self._value(run)
             run.check_signal()
-            text, value = codec.encode_as(run.label, value)
+            text, value = codec.encode_as(label, value)
         except NOT_OF_A_STEP:
             raise
         except Exception as error:  # noqa: BLE001 - whatever a step raises is its outcome
@@ -148,7 +149,7 @@ class StepCall(DurableCall[R]):
             return await self._fail(run, started_at_ms, error)
         standing = await kernel.journal.record(
             run,
-            self.checkpoint(run, started_at_ms, output=text, serialization=run.label),
+            self.checkpoint(run, started_at_ms, output=text, serialization=label),
         )
         return cast("R", value) if standing is None else await self.replay(run, standing)
 
@@ -168,7 +169,7 @@ class StepCall(DurableCall[R]):
     async def _fail(self, run: Run, started_at_ms: int, error: BaseException) -> R:
         run.check_signal()
         errors = run.kernel.registry.serialization.errors
-        label = run.label
+        label = run.kernel.registry.step_label(run.serialization)
         text = errors.encode_as(label, error)
         standing = await run.kernel.journal.record(
             run, self.checkpoint(run, started_at_ms, error=text, serialization=label)

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from perdure.errors import NotRegistered, RegistrationError
+from perdure.model.wire import PORTABLE_JSON
 from perdure.model.workflow import WorkflowKey
 from perdure.serialization import (
     ArgumentsCodec,
@@ -119,6 +120,12 @@ class Registry:
                     f"two workflows want the name {str(definition.key)!r}: {standing} and "
                     f"{definition}; give one of them another with @workflow(name=...)"
                 )
+
+    def step_label(self, serialization: str | None) -> str:
+        """The format in which a run writes its steps whose own is the one given."""
+        if serialization == PORTABLE_JSON:
+            return PORTABLE_JSON
+        return self.serialization.label_for(serialization)
 
     @property
     def keys(self) -> tuple[WorkflowKey, ...]:

@@ -13,7 +13,6 @@ from perdure.errors import (
 )
 from perdure.model.ids import OwnerToken, StepId, WorkflowId
 from perdure.model.principal import NOBODY
-from perdure.model.wire import PORTABLE_JSON
 from perdure.model.workflow import StepRow, WorkflowKey
 
 if TYPE_CHECKING:
@@ -128,14 +127,6 @@ class Run:
         self.dropped = _NO_TASKS
         self.inflight = _NO_CALLS
         self.unsettled = _NO_ANSWERS
-
-    @property
-    def label(self) -> str:
-        """How its steps are written."""
-        serialization = self.serialization
-        if serialization == PORTABLE_JSON:
-            return PORTABLE_JSON
-        return self.kernel.registry.serialization.label_for(serialization)
 
     def check(self) -> None:
         """Raise what ended this execution, as often as it is asked."""

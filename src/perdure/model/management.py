@@ -84,10 +84,12 @@ class Fork(msgspec.Struct, frozen=True):
 class Rewind(msgspec.Struct, frozen=True):
     """Let an ended workflow run again from a step, under its own id.
 
-    `version` None keeps the row's. The partition key becomes the one given, or none.
+    `version` None keeps the row's. The partition key becomes the one given, or none. `token` is
+    fixed before the first try: a workflow that bears it was rewound by this very command.
     """
 
     workflow_id: WorkflowId
+    token: OwnerToken
     point: ForkPoint = 1
     queue_name: str | None = None
     partition_key: str | None = None

@@ -39,6 +39,7 @@ class Standing(NamedTuple):
 
     state: str
     owner: str | None
+    creator: str | None
 
 
 _OUTCOMES: Final = frozenset({WorkflowState.SUCCESS.value, WorkflowState.ERROR.value})

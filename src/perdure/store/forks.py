@@ -11,7 +11,7 @@ from perdure.errors import (
     WorkflowNotFound,
 )
 from perdure.model.ids import StepId, WorkflowId
-from perdure.model.management import ForkItem, ForkPoint, LastStep
+from perdure.model.management import ForkItem, ForkPoint, LastStep, Rewind
 from perdure.model.wire import GET_EVENT, GET_EVENTS, RECV
 from perdure.store.commands import Standing
 from perdure.store.rows import Row, awaited_state
@@ -101,6 +101,12 @@ def replacements(items: Sequence[ForkItem]) -> list[Replacement]:
 def no_point(source: WorkflowId, point: ForkPoint) -> NoForkPoint:
     """The refusal of a point that the source has not recorded."""
     return NoForkPoint(source, "step" if isinstance(point, LastStep) else f"step named {point!r}")
+
+
+def was_rewound(command: Rewind, standing: Mapping[WorkflowId, Standing]) -> bool:
+    """Whether an earlier try of the command got through, whatever became of the workflow since."""
+    found = standing.get(command.workflow_id)
+    return found is not None and found.creator == command.token
 
 
 def not_ended(

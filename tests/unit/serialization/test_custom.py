@@ -180,7 +180,7 @@ def test_a_call_chooses_among_those_there_are() -> None:
         {"own": json},
         {"own": None},
     ],
-    ids=repr,
+    ids=["json", "pickle", "empty", "blank", "number", "class", "module", "nothing"],
 )
 def test_what_is_no_serializer_is_refused(serializers: Any) -> None:
     with pytest.raises(ConfigurationError, match="serializers"):

@@ -60,8 +60,9 @@ class ManagementStore(Protocol):
         written from there on is removed, and steps from there on can append again; messages that
         were consumed from there on, or are not consumed, are removed, and so is the outcome, in
         whichever place. Then the row is ENQUEUED on the queue with the partition key, attempts 0,
-        and owner, deadline, deduplication id, start, completion NULL; timeout, creation and version
-        stay, unless a version is given.
+        and owner, deadline, deduplication id, start, completion NULL, its creator the command's
+        token; timeout, creation and version stay, unless a version is given. A workflow that bears
+        the command's token was rewound by it, in a try before, and is left as it is.
 
         `Import`: refused if an id stands that is not to be skipped (`WorkflowIdInUse`; not if it
         bears the creator, from a try before: that is left as it is), a deduplication id is held on

@@ -79,6 +79,6 @@ async def _obstacle(
     if row["workflow_uuid"] is not None:
         is_mine = row["function_name"] == step.name
         return Answer(AnswerKind.MINE if is_mine else AnswerKind.CONFLICT, rows.step_row(row))
-    if run != Standing(WorkflowState.PENDING.value, step.owner):
+    if run is None or (run.state, run.owner) != (WorkflowState.PENDING.value, step.owner):
         return LOST
     return None

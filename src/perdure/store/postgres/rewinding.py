@@ -2,7 +2,7 @@
 
 from perdure.model.management import Managed, Rewind
 from perdure.model.wire import INTERNAL_QUEUE, PORTABLE_JSON, STREAM_CLOSED
-from perdure.store.forks import CUTS, no_point, not_ended, question
+from perdure.store.forks import CUTS, no_point, not_ended, question, was_rewound
 from perdure.store.postgres.batch import packed_list
 from perdure.store.postgres.forking import point_of
 from perdure.store.postgres.work import Work
@@ -11,6 +11,8 @@ from perdure.store.postgres.work import Work
 async def rewind(work: Work, command: Rewind) -> Managed:
     """Remove what was recorded from the step on, and enqueue the workflow."""
     workflow_id = command.workflow_id
+    if was_rewound(command, work.standing):
+        return Managed((workflow_id,))
     refused = not_ended(workflow_id, work.standing)
     if refused is not None:
         return Managed(refusal=refused)
@@ -27,6 +29,7 @@ async def rewind(work: Work, command: Rewind) -> Managed:
         command.queue_name or INTERNAL_QUEUE,
         command.partition_key,
         command.version,
+        command.token,
         work.offset_ms,
     )
     return Managed((workflow_id,))

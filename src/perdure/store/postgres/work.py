@@ -57,5 +57,8 @@ class Work:
 
 def _standing(rows: Sequence[Record]) -> dict[WorkflowId, Standing]:
     return {
-        WorkflowId(row["workflow_uuid"]): Standing(row["status"], row["owner_xid"]) for row in rows
+        WorkflowId(row["workflow_uuid"]): Standing(
+            row["status"], row["owner_xid"], row["creator_xid"]
+        )
+        for row in rows
     }

@@ -2,7 +2,7 @@
 
 from perdure.model.management import Managed, Rewind
 from perdure.model.wire import INTERNAL_QUEUE, PORTABLE_JSON, STREAM_CLOSED
-from perdure.store.forks import CUTS, no_point, not_ended, question
+from perdure.store.forks import CUTS, no_point, not_ended, question, was_rewound
 from perdure.store.sqlite.concern import packed
 from perdure.store.sqlite.forking import point_of
 from perdure.store.sqlite.work import Work
@@ -11,6 +11,8 @@ from perdure.store.sqlite.work import Work
 def rewind(work: Work, command: Rewind) -> Managed:
     """Remove what was recorded from the step on, and enqueue the workflow."""
     workflow_id = command.workflow_id
+    if was_rewound(command, work.standing):
+        return Managed((workflow_id,))
     refused = not_ended(workflow_id, work.standing)
     if refused is not None:
         return Managed(refusal=refused)
@@ -29,6 +31,7 @@ def rewind(work: Work, command: Rewind) -> Managed:
         queue=command.queue_name or INTERNAL_QUEUE,
         partition=command.partition_key,
         version=command.version,
+        token=command.token,
         now=work.now_ms,
     )
     return Managed((workflow_id,))

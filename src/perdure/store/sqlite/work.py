@@ -62,6 +62,8 @@ class Work:
 
     def _found(self, query: str, ids: Collection[WorkflowId]) -> dict[WorkflowId, Standing]:
         return {
-            WorkflowId(row["workflow_uuid"]): Standing(row["status"], row["owner_xid"])
+            WorkflowId(row["workflow_uuid"]): Standing(
+                row["status"], row["owner_xid"], row["creator_xid"]
+            )
             for row in self.rows(query, ids=packed(ids))
         }

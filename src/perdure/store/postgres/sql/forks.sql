@@ -193,13 +193,14 @@ WHERE destination_uuid = $1 AND (consumed_by_function_id >= $2::bigint OR NOT co
 
 -- name: rewind
 -- Enqueues an ended workflow: $2 is the queue, $3 the partition, $4 the version or NULL: as it is;
--- $5 the clock's offset.
+-- $5 what tells this rewind from others, $6 the clock's offset.
 UPDATE {schema}.workflow_status
 SET status = 'ENQUEUED',
     queue_name = $2,
     queue_partition_key = $3,
     application_version = COALESCE($4, application_version),
     recovery_attempts = 0,
+    creator_xid = $5,
     owner_xid = NULL,
     workflow_deadline_epoch_ms = NULL,
     deduplication_id = NULL,
@@ -207,5 +208,5 @@ SET status = 'ENQUEUED',
     completed_at = NULL,
     output = NULL,
     error = NULL,
-    updated_at = {now_ms:5}
+    updated_at = {now_ms:6}
 WHERE workflow_uuid = $1;

@@ -3,7 +3,7 @@
 -- name: standing_runs
 -- How the given workflows stand, locked in the order of their ids; those that do not exist are left
 -- out.
-SELECT workflow_uuid, status, owner_xid
+SELECT workflow_uuid, status, owner_xid, creator_xid
 FROM {schema}.workflow_status
 WHERE workflow_uuid = ANY({list:3})
 ORDER BY workflow_uuid COLLATE "C"
@@ -11,7 +11,7 @@ FOR NO KEY UPDATE;
 
 -- name: standing_children
 -- The same of the children of the given ones.
-SELECT workflow_uuid, status, owner_xid
+SELECT workflow_uuid, status, owner_xid, creator_xid
 FROM {schema}.workflow_status
 WHERE parent_workflow_id = ANY({list:3})
 ORDER BY workflow_uuid COLLATE "C"

@@ -209,13 +209,15 @@ DELETE FROM notifications
 WHERE destination_uuid = :id AND (consumed_by_function_id >= :point OR NOT consumed);
 
 -- name: rewind
--- Enqueues an ended workflow; a version that is NULL leaves the row's.
+-- Enqueues an ended workflow; a version that is NULL leaves the row's. The token tells this rewind from
+-- others.
 UPDATE workflow_status
 SET status = 'ENQUEUED',
     queue_name = :queue,
     queue_partition_key = :partition,
     application_version = COALESCE(:version, application_version),
     recovery_attempts = 0,
+    creator_xid = :token,
     owner_xid = NULL,
     workflow_deadline_epoch_ms = NULL,
     deduplication_id = NULL,

@@ -3,14 +3,14 @@
 
 -- name: standing_runs
 -- How the given workflows stand; those that do not exist are left out.
-SELECT workflow_uuid, status, owner_xid
+SELECT workflow_uuid, status, owner_xid, creator_xid
 FROM workflow_status
 WHERE workflow_uuid IN (SELECT value FROM json_each(:ids))
 ORDER BY workflow_uuid;
 
 -- name: standing_children
 -- The same of the children of the given ones.
-SELECT workflow_uuid, status, owner_xid
+SELECT workflow_uuid, status, owner_xid, creator_xid
 FROM workflow_status
 WHERE parent_workflow_id IN (SELECT value FROM json_each(:ids))
 ORDER BY workflow_uuid;

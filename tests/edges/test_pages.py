@@ -13,6 +13,7 @@ from perdure.api.filters import FilterOptions
 from perdure.api.management import Workflows
 from perdure.cli.program import program
 from perdure.logic.explaining import Cause
+from tests.edges.program import perdure
 from tests.edges.records import recorded
 from tests.support.process import PROJECT, ChildProcess
 from tests.support.waiting import wait_until
@@ -29,6 +30,7 @@ CHANGING = (PROJECT / "docs/howto/changing-code.md").read_text(encoding="utf-8")
 CLIENTS = (PROJECT / "docs/howto/clients.md").read_text(encoding="utf-8")
 USERS = (PROJECT / "docs/howto/users-and-roles.md").read_text(encoding="utf-8")
 APPLICATIONS = (PROJECT / "docs/howto/applications.md").read_text(encoding="utf-8")
+REPAIRING = (PROJECT / "docs/howto/repairing.md").read_text(encoding="utf-8")
 RETENTION = (PROJECT / "docs/howto/retention.md").read_text(encoding="utf-8")
 VERSIONS = (PROJECT / "docs/howto/versions.md").read_text(encoding="utf-8")
 VALUES = (PROJECT / "docs/explanation/values.md").read_text(encoding="utf-8")
@@ -91,6 +93,24 @@ def test_the_order_of_the_page_about_messages_runs(tmp_path: Path) -> None:
         ]
 
 
+def test_the_commands_of_the_page_about_repairing_work(tmp_path: Path) -> None:
+    """On the orders of its example: forks are made once more, and then the sources rewound."""
+    with ChildProcess(PROJECT / "examples/repair.py", cwd=tmp_path) as child:
+        child.succeed()
+    environment = {"DBOS_SYSTEM_DATABASE_URL": f"sqlite:///{tmp_path / 'repair.db'}"}
+    shown = re.findall(r"^perdure ([^|\n]*)", REPAIRING, re.MULTILINE)
+    said = {}
+    for line in sorted(shown, key=lambda line: "rewind" in line):
+        ran = perdure(*line.split(), env=environment, typed="y\n")
+        assert ran.code == 0, ran.err
+        said[line.split()[1]] = ran.out
+    assert re.search(r"^ERROR +4 ", said["count"], re.MULTILINE)
+    assert said["list"].count('"name": "KeyError"') == 4
+    assert "KeyError: 'CH'" in said["steps"]
+    assert said["fork"].endswith("forked: 4 workflows\n")
+    assert said["rewind"].endswith("rewound: 4 workflows\n")
+
+
 @pytest.mark.parametrize("cause", Cause)
 def test_every_answer_of_explain_is_on_its_page(cause: Cause) -> None:
     assert f"| `{cause.value}` |" in WAITING
@@ -115,6 +135,7 @@ def test_every_command_is_on_its_page(command: str) -> None:
         *blocks(USERS),
         *blocks(VALUES),
         *blocks(APPLICATIONS),
+        *blocks(REPAIRING),
         *blocks(RETENTION),
         *blocks(VERSIONS),
     ],

@@ -148,6 +148,12 @@ class Import(msgspec.Struct, frozen=True):
 
     All are written or none. Ids, and all else that must not stand twice, are different among them.
     `creator` is fixed before the first try. The result names the ids written.
+
+    Refused if an id stands that is not to be skipped (`WorkflowIdInUse`; not if it bears the
+    creator, from a try before: that is left as it is), a deduplication id is held on its queue
+    (`QueueDeduplicated`), or a message's id stands (`MessageIdInUse`). The rows become as the
+    archives have them, over what a workflow that was deleted left, with the creator, without an
+    owner; payloads in their own tables.
     """
 
     archives: tuple[Archive, ...]

@@ -42,7 +42,7 @@ class ManagementStore(Protocol):
         `SetDelay`: `delay_until` and `updated_at` of DELAYED rows.
         `SetAttributes`: `attributes` and `updated_at`; a base that is no object counts as an empty
         one. `WorkflowNotFound` if there is no such row.
-        `Bounce`: one row, or none, as its docstring says.
+        `Bounce` and `Import`: as their docstrings say.
 
         `Fork`: refused if a source is missing (`WorkflowNotFound`), a fork's id stands already, or
         twice among the items (`WorkflowIdInUse`; not if a fork of that source stands under it, from
@@ -63,11 +63,5 @@ class ManagementStore(Protocol):
         and owner, deadline, deduplication id, start, completion NULL, its creator the command's
         token; timeout, creation and version stay, unless a version is given. A workflow that bears
         the command's token was rewound by it, in a try before, and is left as it is.
-
-        `Import`: refused if an id stands that is not to be skipped (`WorkflowIdInUse`; not if it
-        bears the creator, from a try before: that is left as it is), a deduplication id is held on
-        its queue (`QueueDeduplicated`), or a message's id stands (`MessageIdInUse`). The rows
-        become as the archives have them, over what a workflow that was deleted left, with the
-        creator, without an owner; payloads in their own tables.
         """
         ...

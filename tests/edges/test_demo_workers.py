@@ -39,9 +39,8 @@ async def settled_by(url: str) -> Counter[int]:
     """How many files each process settled, by its number in its start."""
     try:
         async with Client(url, name=APPLICATION) as client:
-            rows = await client.workflows.list(
-                names=["demo.archive_file"], states=["SUCCESS"], limit=10 * FILES
-            )
+            found = client.workflows.iterate(names=["demo.archive_file"], states=["SUCCESS"])
+            rows = [row async for row in found]
     except SchemaMissing:
         return Counter()
     return Counter(number_of(row.executor_id or "") for row in rows)

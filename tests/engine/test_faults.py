@@ -97,6 +97,8 @@ async def test_a_bug_while_the_result_is_encoded_does_not_strand_the_run(
     encode_as = type(codec).encode_as
 
     def fails_once(self: Any, *args: Any) -> Any:
+        if self is not codec:
+            return encode_as(self, *args)
         monkeypatch.setattr(type(codec), "encode_as", encode_as)
         raise RecursionError("too deep")
 

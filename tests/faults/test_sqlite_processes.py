@@ -12,6 +12,7 @@ import pytest
 
 from perdure.model.answer import AnswerKind
 from perdure.model.lease import LeaseSeen, LockState
+from perdure.model.management import Cancel
 from perdure.model.queue import Rate
 from perdure.model.workflow import Start
 from perdure.ports.store import Store
@@ -241,7 +242,7 @@ async def test_a_process_is_woken_by_the_commit_of_another(sqlite_url: str, me: 
             committed_ns = time.monotonic_ns()
             await eventually(lambda: len(heard(child)) > before)  # noqa: B023 - awaited here
             latencies_s.append((int(heard(child)[before].split()[2]) - committed_ns) / 1e9)
-            await me.cancel([workflow.workflow_id])
+            await me.store.manage(Cancel((workflow.workflow_id,)))
         assert {line.split()[1] for line in heard(child)} == {f"+{rows.QUEUE}"}
     assert min(latencies_s) < 0.05
 

@@ -1,6 +1,5 @@
 """Claims work and begins it."""
 
-import asyncio
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -72,7 +71,7 @@ class Slot:
 
 
 class Claimer:
-    """Takes rows from queues, begins them, and reads their histories."""
+    """Takes rows from queues, reads their histories, and begins them."""
 
     def __init__(
         self,
@@ -135,23 +134,29 @@ class Claimer:
             return None
 
     async def _begin_all(self, claimed: Iterable[ClaimedRun]) -> None:
-        """Begin what was claimed. From the claim on it counts as run by this process.
-
-        Bodies begin while their histories are read, and wait for them in their first durable call.
-        """
-        read = asyncio.Event()
-        runs = [self._begin(each, read) for each in claimed]
+        """Begin what was claimed. From the claim on it counts as run by this process."""
+        runs = [(each, self._run_of(each)) for each in claimed]
         if not runs:
             return
         try:
-            await self._read(runs)
+            await self._read([run for _, run in runs])
         except BaseException:
-            # Not cancelled: a task that is before its first line would run none, nor give back.
-            for run in runs:
-                run.signal = run.signal or RunInterrupted(run.workflow_id)
+            # Each ends before the first line of its body, which gives its row back.
+            for _, run in runs:
+                run.signal = RunInterrupted(run.workflow_id)
             raise
         finally:
-            read.set()
+            for each, run in runs:
+                self._begin(each, run)
+
+    def _run_of(self, claimed: ClaimedRun) -> Run:
+        run = self._claims.new_run(
+            claimed.workflow_id, claimed.owner, claimed.key, claimed.serialization
+        )
+        run.attempts = claimed.attempts
+        run.deadline_ms = claimed.deadline_ms
+        run.slot = Slot(self.tally, claimed.queue_name or "", claimed.partition_key, self._freed)
+        return run
 
     async def _read(self, runs: Sequence[Run]) -> None:
         ids = [run.workflow_id for run in runs]
@@ -162,30 +167,13 @@ class Claimer:
             history = histories.get(run.workflow_id)
             if history:
                 run.history = {row.step_id: row for row in history}
-            run.reading = None
-            if run.attempts > 1:
-                log.info(
-                    "workflow %s (%s) goes on here, attempt %d, with %d recorded steps",
-                    run.workflow_id,
-                    run.key,
-                    run.attempts,
-                    len(history or ()),
-                )
 
-    def _begin(self, claimed: ClaimedRun, read: asyncio.Event) -> Run:
+    def _begin(self, claimed: ClaimedRun, run: Run) -> None:
         definition = self._registry.known(claimed.key)
-        run = self._claims.new_run(
-            claimed.workflow_id, claimed.owner, claimed.key, claimed.serialization
-        )
-        run.attempts = claimed.attempts
-        run.deadline_ms = claimed.deadline_ms
-        run.reading = read
-        run.slot = Slot(self.tally, claimed.queue_name or "", claimed.partition_key, self._freed)
         if exceeds_limit(claimed.attempts, definition.max_recovery_attempts):
             self._runner.set_aside(run)
         else:
             self._launch(run, claimed, definition)
-        return run
 
     def _launch(self, run: Run, claimed: ClaimedRun, definition: WorkflowDefinition) -> None:
         try:
@@ -198,6 +186,14 @@ class Claimer:
         except Exception as error:  # noqa: BLE001 - whatever keeps a run from beginning ends it
             self._runner.refuse(run, error)
             return
+        if run.attempts > 1:
+            log.info(
+                "workflow %s (%s) goes on here, attempt %d, with %d recorded steps",
+                run.workflow_id,
+                run.key,
+                run.attempts,
+                len(run.history or ()),
+            )
         left_ms = claimed.deadline_left_ms
         self._runner.launch(
             run,

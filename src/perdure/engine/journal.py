@@ -357,8 +357,6 @@ class DurableCall(PendingCall[T_co]):
         run.begin_call(self)
         place.calls += 1
         try:
-            if run.reading is not None:
-                await run.ready()
             if run.history is not None and self.is_recorded:
                 row = self._recorded(run)
                 if row is not None:

@@ -69,8 +69,7 @@ class Run:
     """Ownership, history, and the sticky signal that ends an execution.
 
     `history` is None where nothing is recorded: a run this process has just inserted, which reads
-    nothing, ever, or one that is claimed and has no records yet. `reading` is set when the history
-    of a claimed run is here; None if it is.
+    nothing, ever, or one that is claimed and has no records yet.
     """
 
     __slots__ = (
@@ -89,7 +88,6 @@ class Run:
         "key",
         "owner",
         "principal",
-        "reading",
         "serialization",
         "signal",
         "slot",
@@ -114,7 +112,6 @@ class Run:
         self.attempts = 1
         self.principal = NOBODY
         self.history: dict[StepId, StepRow] | None = None
-        self.reading: asyncio.Event | None = None
         self.deadline_ms: int | None = None
         self.deadline_timer: asyncio.TimerHandle | None = None
         self.expiry: asyncio.Task[None] | None = None
@@ -144,12 +141,6 @@ class Run:
         """Raise the control signal that ends this execution, if there is one."""
         if self.signal is not None:
             raise self.signal
-
-    async def ready(self) -> None:
-        """Wait until what is recorded of the run is here; raises what ended this execution."""
-        if self.reading is not None:
-            await self.reading.wait()
-        self.check()
 
     def recorded(self, step_id: StepId, name: str) -> StepRow | None:
         """The recorded row of a step, checked against the name the code has there now."""

@@ -130,6 +130,7 @@ class Runner:
         error: BaseException | None = None
         value: Any = None
         try:
+            run.check_signal()
             value = await definition.fn(*args, **kwargs)
         except BaseException as raised:  # noqa: BLE001 - every ending has its row
             error = raised

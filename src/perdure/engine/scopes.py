@@ -201,7 +201,7 @@ class ScopeCall(PendingCall[T_co]):
         run.begin_call(self)
         place.calls += 1
         try:
-            await run.ready()
+            run.check()
             verdict = self._recorded(run)
             if verdict is None:
                 return await self._race(place, numbering)

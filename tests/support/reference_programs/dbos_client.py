@@ -49,7 +49,7 @@ class Told:
                 system_database_url=url,
                 system_database_pool_size=2,
                 application_name="app",
-                serializer=Reversed() if own else None,
+                **({"serializer": Reversed()} if own else {}),
             )
         return self._clients[url, own]
 

@@ -218,8 +218,10 @@ async def test_an_idle_engine_says_nothing_beside_its_heartbeat(
         on_beat(self, beat, at_s)
 
     monkeypatch.setattr(Kernel, "on_beat", counting)
-    await lab.start(one_step)
+    engine = await lab.start(one_step)
     await one_step()
+    # The first ones show that the queues are to be read.
+    await eventually(lambda: len(beats) >= 2 and not engine.kernel.queues.is_stale)
     lab.store.forget()
     beats.clear()
     await eventually(lambda: len(beats) >= 5)

@@ -13,6 +13,7 @@ from perdure import IdPolicy, InvalidArgument, Queue, QueueDeduplicated, workflo
 from perdure.errors import DatabaseRejected, DatabaseUnavailable, WorkflowIdInUse
 from perdure.model.workflow import Start
 from tests.support.engines import Lab
+from tests.support.logged import logged
 from tests.support.store import cancel
 from tests.support.workflows import child
 
@@ -68,8 +69,7 @@ async def test_ids_that_exist_are_joined(lab: Lab, caplog: pytest.LogCaptureFixt
     with caplog.at_level(logging.WARNING, "perdure"):
         again = await bound.start_many([("x",), *((each,) for each in ids[1:])], ids=ids)
     assert [await handle for handle in again] == ["W0", "W1", "W2", "W3", "W4"]
-    said = [record for record in caplog.records if record.module == "starting"]
-    assert [record.args for record in said] == [("w0",)]
+    assert [record.args for record in logged(caplog)] == [("w0",)]
     assert await lab.count() == 5
 
 

@@ -17,6 +17,7 @@ from perdure import (
     workflow,
 )
 from tests.support.engines import Lab
+from tests.support.logged import logged
 from tests.support.workflows import child
 
 CLOSED = {"listen": []}
@@ -296,7 +297,7 @@ async def test_an_existing_id_on_another_queue_is_joined_with_a_warning(
     with caplog.at_level(logging.WARNING, "perdure"):
         await child.options(queue="a", id="w")("x")
         await child.options(id="w")("x")
-    assert caplog.records == []
+    assert logged(caplog) == []
 
 
 async def test_arguments_are_checked_before_anything_is_written(lab: Lab) -> None:

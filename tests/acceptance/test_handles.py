@@ -18,6 +18,7 @@ from perdure import (
 )
 from perdure.errors import ConflictingWorkflow, InvalidArgument, WorkflowIdInUse
 from tests.support.engines import Lab
+from tests.support.logged import logged
 from tests.support.waiting import eventually
 
 
@@ -143,7 +144,7 @@ async def test_joining_with_other_arguments_is_allowed_and_said(
     gated.gate.set()
     for word in ("first", "first", "second"):
         assert await gated.workflow.options(id="g")(word) == "first"
-    (warning,) = [each for each in caplog.records if each.levelname == "WARNING"]
+    (warning,) = [each for each in logged(caplog) if each.levelname == "WARNING"]
     assert "workflow g exists with other arguments" in warning.getMessage()
 
 

@@ -22,6 +22,7 @@ from perdure.errors import InvalidArgument, ListingTooSlow
 from perdure.model.listing import StreamSummary
 from perdure.model.workflow import WorkflowRow
 from tests.support.engines import Lab
+from tests.support.logged import logged
 
 
 @step
@@ -224,7 +225,7 @@ async def test_payloads_when_somebody_asks(lab: Lab, caplog: pytest.LogCaptureFi
     await lab.backdoor.run("UPDATE workflow_status SET serialization = 'js_superjson'")
     row = await workflows.get("w0", with_payloads=True)
     unread = workflows.payloads(row)
-    assert caplog.records == []
+    assert logged(caplog) == []
     with caplog.at_level(logging.WARNING):
         assert (unread.output, unread.args, unread.kwargs) == (row.output, row.inputs, row.inputs)
     assert "js_superjson" in caplog.text

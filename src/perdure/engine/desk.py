@@ -136,6 +136,8 @@ class Desk:
         if isinstance(command, _TAKES_AWAY):
             self._tell_taken(ids)
             self.waiter.hear(ids)
+            for workflow_id in ids:
+                self.speaker.signals.hear_end(workflow_id)
             if self._here is not None:
                 await self._here.taken(ids)
         if isinstance(command, Bounce):

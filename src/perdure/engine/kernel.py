@@ -333,8 +333,6 @@ class Kernel:
     async def taken(self, ids: Sequence[WorkflowId]) -> None:
         """These workflows were taken from whoever runs them: runs here need not wait to be told."""
         await self._ownership.look(ids)
-        for workflow_id in ids:
-            self.talk.signals.hear_end(workflow_id)
 
     def work_came(self, queue: str) -> None:
         """Work arrived in the queue."""

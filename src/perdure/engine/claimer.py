@@ -186,7 +186,7 @@ class Claimer:
         except Exception as error:  # noqa: BLE001 - whatever keeps a run from beginning ends it
             self._runner.refuse(run, error)
             return
-        if run.attempts > 1:
+        if run.attempts > 1 and run.signal is None:
             log.info(
                 "workflow %s (%s) goes on here, attempt %d, with %d recorded steps",
                 run.workflow_id,

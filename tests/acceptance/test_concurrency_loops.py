@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.backdoor import SqliteBackdoor, connect_file
+from tests.support.backdoor import SQLITE_PREFIX, SqliteBackdoor, connect_file
 from tests.support.behind import BehindBacks
-from tests.support.database import SQLITE_PREFIX, SqliteDatabase
+from tests.support.database import SqliteDatabase
 from tests.support.process import ChildProcess
 
 LOOPS = [

@@ -13,8 +13,8 @@ from perdure.model.answer import AnswerKind
 from perdure.model.queue import Rate
 from perdure.model.workflow import Fence
 from tests.support import rows
-from tests.support.backdoor import connect_file
-from tests.support.database import SQLITE_PREFIX, MovableClock, build_store
+from tests.support.backdoor import SQLITE_PREFIX, connect_file
+from tests.support.database import MovableClock, build_store
 from tests.support.store import Process, Site, cancel, kinds
 
 WRITTEN, MINE, LOST = AnswerKind.WRITTEN, AnswerKind.MINE, AnswerKind.LOST

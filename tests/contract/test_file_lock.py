@@ -8,8 +8,7 @@ import pytest
 
 from perdure.model.answer import AnswerKind
 from tests.support import rows
-from tests.support.backdoor import connect_file
-from tests.support.database import SQLITE_PREFIX
+from tests.support.backdoor import SQLITE_PREFIX, connect_file
 from tests.support.store import Process, Site, kinds
 
 

@@ -7,8 +7,6 @@ archive anew, which changes the file's inode.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,14 +19,7 @@ from perdure.cli.demo.packing import archive_path
 from perdure.cli.demo.service import APPLICATION
 from perdure.errors import SchemaMissing
 from tests.edges import archives
-from tests.support.backdoor import (
-    Backdoor,
-    PostgresBackdoor,
-    Row,
-    SqliteBackdoor,
-    connect_file,
-)
-from tests.support.database import OWN, SHARED, SQLITE_PREFIX
+from tests.support.backdoor import Backdoor, Row, backdoor_to
 from tests.support.process import ChildProcess
 from tests.support.waiting import eventually
 
@@ -66,27 +57,13 @@ async def look(url: str) -> Recorded:
         )
         children = {file_of(row): row for row in rows}
         assert len(children) == len(rows), "no file has two workflows"
-    async with backdoor(url) as behind:
+    async with backdoor_to(url) as behind:
         found = await behind.rows("SELECT * FROM operation_outputs ORDER BY function_id")
     by_workflow: dict[str, list[Row]] = {}
     for row in found:
         by_workflow.setdefault(row["workflow_uuid"], []).append(row)
     steps = {name: by_workflow.get(row.workflow_id, []) for name, row in children.items()}
     return Recorded(run, children, steps)
-
-
-@asynccontextmanager
-async def backdoor(url: str) -> AsyncIterator[Backdoor]:
-    """For reading what a client reads workflow by workflow."""
-    behind: Backdoor
-    if url.startswith(SQLITE_PREFIX):
-        behind = SqliteBackdoor(lambda: connect_file(url.removeprefix(SQLITE_PREFIX)))
-    else:
-        behind = PostgresBackdoor(url, (SHARED, OWN))
-    try:
-        yield behind
-    finally:
-        await behind.close()
 
 
 def file_of(row: WorkflowRow) -> str:
@@ -140,7 +117,7 @@ async def test_a_killed_run_goes_on_and_archives_each_file_once(
     for start, threshold in enumerate(KILLED_AT, start=1):
         with ChildProcess(*command) as child:
             await eventually(partial(has_schema, url))
-            async with backdoor(url) as behind:
+            async with backdoor_to(url) as behind:
                 await eventually(partial(has_come, behind, start, threshold))
             assert child.running, child.errors
             child.kill()

@@ -20,6 +20,7 @@ from perdure.cli.demo.tally import Tally
 from perdure.errors import SchemaMissing
 from tests.edges import archives
 from tests.edges.program import perdure
+from tests.support.backdoor import SQLITE_PREFIX, backdoor_to
 from tests.support.process import ChildProcess, alive, process_state
 from tests.support.waiting import eventually
 
@@ -46,6 +47,25 @@ async def settled_by(url: str) -> Counter[int]:
     return Counter(number_of(row.executor_id or "") for row in rows)
 
 
+async def all_serve(child: ChildProcess, url: str, processes: int) -> list[int]:
+    """The process ids of the workers, once every process serves the archive with work to share.
+
+    The queue is held until then: a process that is slow to start finds its share of the files.
+    """
+    pids = worker_pids(child, processes)
+    leases = "perdure_leases" if url.startswith(SQLITE_PREFIX) else "leases"
+    async with backdoor_to(url) as behind, Client(url, name=APPLICATION) as client:
+
+        async def serve() -> bool:
+            return len(await behind.rows(f"SELECT boot_id FROM {leases}")) == processes
+
+        (queue,) = await client.queues.list()
+        await client.queues.pause(queue.name)
+        await eventually(serve)
+        await client.queues.resume(queue.name)
+    return pids
+
+
 def number_of(executor_id: str) -> int:
     found = re.fullmatch(r"demo-[0-9a-f]{8}-(\d+)/.+", executor_id)
     assert found is not None, executor_id
@@ -69,7 +89,7 @@ async def test_a_worker_is_killed_and_the_others_finish(
     folder = archives.tree(tmp_path / "folder", FILES)
     command = ("-m", "perdure.cli", "demo", folder, "--out", out, "-d", url, "--workers", "3")
     with ChildProcess(*command) as child:
-        second, third = worker_pids(child, 3)
+        second, third = await all_serve(child, url, 3)
 
         async def all_have_worked() -> bool:
             return (await settled_by(url)).keys() == {1, 2, 3}
@@ -102,7 +122,7 @@ async def test_the_program_is_killed_its_workers_go_and_the_next_start_goes_on(
     folder = archives.tree(tmp_path / "folder", FILES)
     command = ("-m", "perdure.cli", "demo", folder, "--out", out, "-d", url, "--workers", "3")
     with ChildProcess(*command) as child:
-        workers = worker_pids(child, 3)
+        workers = await all_serve(child, url, 3)
 
         async def worked() -> bool:
             return (await settled_by(url))[3] > 0
@@ -130,7 +150,7 @@ async def test_ctrl_c_stops_all_processes_in_order(tmp_path: Path, out: Path) ->
     folder = archives.tree(tmp_path / "folder", FILES)
     url = f"sqlite:///{out}/perdure.db"
     with ChildProcess("-m", "perdure.cli", "demo", folder, "--out", out, "-w", "2") as child:
-        (worker,) = worker_pids(child, 2)
+        (worker,) = await all_serve(child, url, 2)
 
         async def worked() -> bool:
             return (await settled_by(url))[2] > 0

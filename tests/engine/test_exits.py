@@ -22,7 +22,8 @@ from perdure import (
     workflow,
 )
 from perdure.api.workflow import Workflow
-from tests.support.database import SQLITE_PREFIX, SqliteDatabase
+from tests.support.backdoor import SQLITE_PREFIX
+from tests.support.database import SqliteDatabase
 from tests.support.engines import Lab
 from tests.support.workflows import calling, look
 

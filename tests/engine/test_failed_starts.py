@@ -16,7 +16,7 @@ from perdure.errors import (
     DatabaseUnavailable,
     VersionOwnedByAnother,
 )
-from tests.support.database import SQLITE_PREFIX
+from tests.support.backdoor import SQLITE_PREFIX
 from tests.support.engines import Lab, our_threads
 from tests.support.waiting import eventually
 from tests.support.workflows import child

@@ -45,6 +45,7 @@ def no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_new_workflow_of_one_step_is_three_writes_and_reads_nothing(lab: Lab) -> None:
     """Start, record, finish; and no look at any history or status."""
     await lab.start(one_step, nothing, **QUIET)
+    await lab.until_queues_are_read()
     await one_step()
     lab.store.forget()
     await one_step()
@@ -62,6 +63,7 @@ async def test_a_parent_and_its_child_write_six_times(lab: Lab) -> None:
         return await child("x")
 
     await lab.start(parent, child, **QUIET)
+    await lab.until_queues_are_read()
     await parent()
     lab.store.forget()
     await parent()
@@ -81,6 +83,7 @@ async def test_on_postgres_it_is_three_statements(
     """Each is its own transaction, without BEGIN and COMMIT."""
     with logged_connections(monkeypatch) as statements:
         await shared_lab.start(one_step, **QUIET)
+        await shared_lab.until_queues_are_read()
         await one_step()
         statements.clear()
         await one_step()
@@ -92,6 +95,7 @@ async def test_on_postgres_it_is_three_statements(
 async def test_on_sqlite_it_is_three_transactions(shared_lab: Lab) -> None:
     """None of them reads any step."""
     await shared_lab.start(one_step, **QUIET)
+    await shared_lab.until_queues_are_read()
     await one_step()
     async with sqlite_statements(shared_lab) as statements:
         await one_step()
@@ -103,6 +107,7 @@ async def test_on_sqlite_it_is_three_transactions(shared_lab: Lab) -> None:
 async def test_many_at_once_share_their_writes(lab: Lab) -> None:
     """A hundred workflows of ten steps take far fewer writes than steps."""
     await lab.start(long, **QUIET)
+    await lab.until_queues_are_read()
     await long(1)
     lab.store.forget()
     results = await asyncio.gather(*(long(10) for _ in range(100)))

@@ -37,6 +37,9 @@ def numbered(sql: str) -> str:
     return "".join(f"{part}${i}" for i, part in enumerate(parts[:-1], 1)) + parts[-1]
 
 
+SQLITE_PREFIX = "sqlite:///"
+
+
 class PostgresBackdoor:
     """A connection of our own to a Postgres database."""
 
@@ -134,3 +137,17 @@ class MemoryBackdoor:
 def connect_file(path: str) -> sqlite3.Connection:
     """A connection to a SQLite file that commits every statement and waits for locks."""
     return sqlite3.connect(path, timeout=30, isolation_level=None)
+
+
+@asynccontextmanager
+async def backdoor_to(url: str) -> AsyncIterator[Backdoor]:
+    """A backdoor to a database that outlives those who use it."""
+    behind: Backdoor
+    if url.startswith(SQLITE_PREFIX):
+        behind = SqliteBackdoor(lambda: connect_file(url.removeprefix(SQLITE_PREFIX)))
+    else:
+        behind = PostgresBackdoor(url, ("dbos", "perdure"))
+    try:
+        yield behind
+    finally:
+        await behind.close()

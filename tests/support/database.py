@@ -17,6 +17,7 @@ from perdure.ports.store import Store
 from perdure.store.postgres import PostgresSettings, PostgresStore
 from perdure.store.sqlite import SqliteSettings, SqliteStore
 from tests.support.backdoor import (
+    SQLITE_PREFIX,
     Backdoor,
     MemoryBackdoor,
     PostgresBackdoor,
@@ -30,7 +31,6 @@ T = TypeVar("T")
 DEADLINE_S = 30.0
 SHARED, OWN = "dbos", "perdure"
 KEPT = frozenset({"dbos_migrations", "schema_version", "perdure_schema_version"})
-SQLITE_PREFIX = "sqlite:///"
 
 
 @dataclass

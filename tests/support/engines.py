@@ -15,6 +15,7 @@ from perdure.api.workflow import Workflow
 from perdure.ports.clock import Clock
 from perdure.ports.store import Store
 from tests.support.backdoor import (
+    SQLITE_PREFIX,
     Backdoor,
     MemoryBackdoor,
     PostgresBackdoor,
@@ -27,8 +28,6 @@ from tests.support.database import Database
 from tests.support.leaps import LeapClock, SteadyIds
 from tests.support.waiting import eventually
 from tests.support.watched import WatchedStore
-
-SQLITE_PREFIX = "sqlite:///"
 
 
 class Lab(BehindBacks):
@@ -154,6 +153,11 @@ class Lab(BehindBacks):
     async def until_asleep_for(self, least: float, most: float) -> None:
         """Wait until somebody sleeps on the clock for a time in that range of seconds."""
         await eventually(lambda: [each for each in self.clock.sleepers() if least <= each <= most])
+
+    async def until_queues_are_read(self) -> None:
+        """Wait until the newest engine has read the queues, as its first heartbeats tell it to."""
+        queues = self.engine.kernel.queues
+        await eventually(lambda: not queues.is_stale)
 
     async def until_nothing_runs(self) -> None:
         """Wait until the newest engine executes nothing."""

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from perdure import (
+    Queue,
     current,
     gather,
     step,
@@ -239,13 +240,18 @@ async def test_grandchildren_nest_their_ids(lab: Lab) -> None:
     assert (await lab.status("t-1-1"))["parent_workflow_id"] == "t-1"
 
 
-async def test_attributes_are_not_inherited(lab: Lab) -> None:
-    """A child has those it was given."""
+async def test_a_child_inherits_nothing_of_how_its_parent_was_placed(lab: Lab) -> None:
+    """Neither attributes nor queue, priority, key or delay: a child has those it was given."""
 
     @workflow(name="top")
     async def top() -> str:
         return await child("x")
 
-    await lab.start(top, child)
-    await top.options(id="t", attributes={"kind": "top"})()
+    await lab.start(top, child, queues=[Queue("q", partitioned=True)])
+    placed: dict[str, Any] = {"queue": "q", "priority": 3, "partition_key": "k", "dedup_id": "d"}
+    await top.options(id="t", attributes={"kind": "top"}, **placed)()
     assert (await lab.engine.workflows.get("t-1")).attributes is None
+    row = await lab.status("t-1")
+    columns = ("queue_name", "queue_partition_key", "deduplication_id", "delay_until_epoch_ms")
+    assert [row[column] for column in columns] == [None] * 4
+    assert row["priority"] == 0

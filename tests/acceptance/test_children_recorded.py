@@ -175,6 +175,31 @@ async def test_a_recorded_start_that_was_a_step_of_that_name_is_refused(lab: Lab
     assert await lab.count() == 1
 
 
+async def test_a_recorded_start_of_another_workflow_is_refused(memory_lab: Lab) -> None:
+    """Neither child begins again; the code that started the recorded one can go on."""
+
+    @workflow(name="other")
+    async def other(word: str) -> str:
+        return word
+
+    @workflow(name="parent")
+    async def starts_child() -> str:
+        return await child("x")
+
+    @workflow(name="parent")
+    async def starts_other() -> str:
+        return await other("x")
+
+    await memory_lab.start(starts_child, child)
+    await starts_child.options(id="p")()
+    await memory_lab.replace(starts_other, other, child)
+    assert (await memory_lab.rerun("p"))["status"] == "DELAYED"
+    assert await memory_lab.count() == 2
+    await memory_lab.replace(starts_child, child)
+    await memory_lab.hand_back("p")
+    assert await memory_lab.engine.handle("p") == "X"
+
+
 async def test_a_recorded_step_that_was_a_start_of_that_name_is_refused(lab: Lab) -> None:
     """A start's row has no output, and must not be read as a step that returned None."""
     ran: list[int] = []

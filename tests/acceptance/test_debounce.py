@@ -161,6 +161,19 @@ async def test_in_a_workflow_the_bounce_is_a_step_and_the_start_a_child(lab: Lab
     assert await lab.history("p") == history
 
 
+async def test_it_runs_for_the_user_of_the_last_call(memory_lab: Lab) -> None:
+    """In a workflow that is its own user."""
+    await started(memory_lab)
+    for user in ("ada", "bob"):
+        handle = await digest.options(debounce=ADA, queue=MAIL, authenticated_user=user).start("x")
+    row = await memory_lab.status(handle.workflow_id)
+    assert row["authenticated_user"] == "bob"
+    eve: Any = {"authenticated_user": "eve", "authenticated_roles": ["staff"]}
+    await asks_twice.options(id="p", **eve)(None)
+    row = await memory_lab.status("p-2")
+    assert (row["authenticated_user"], row["authenticated_roles"]) == ("eve", '["staff"]')
+
+
 async def test_a_replay_repeats_what_was_decided(lab: Lab) -> None:
     """Also when the workflow has run and the key is free."""
     await started(lab)

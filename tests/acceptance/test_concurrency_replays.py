@@ -13,6 +13,7 @@ from perdure.errors import UnexpectedStep
 from tests.support.branches import FOREVER, hold, outputs, say, words
 from tests.support.engines import Lab
 from tests.support.waiting import eventually
+from tests.support.workflows import look
 
 
 async def refused_on_replay(lab: Lab, workflow_id: str) -> str:
@@ -46,6 +47,24 @@ async def test_another_number_of_branches_under_a_running_workflow_is_named(
     said = await refused_on_replay(memory_lab, "w")
     assert "'Perdure.select' at step 2 was recorded with 1 coroutine branches" in said
     assert ("words" if changed == "more" else "'DBOS.sleep'") in said
+
+
+@pytest.mark.parametrize("changed", ["hold hold look", "look", "look hold"])
+async def test_other_calls_in_a_race_of_a_running_workflow_are_named(
+    memory_lab: Lab, changed: str
+) -> None:
+    """Calls do not count as branches, but they take ids: the winner's record stands elsewhere."""
+    kinds: dict[str, Any] = {"hold": hold, "look": look}
+
+    @workflow(name="races")
+    async def races() -> None:
+        await select(*(kinds[word]() for word in branches.split()))
+
+    branches = "hold look"
+    await memory_lab.start(races)
+    await races.options(id="w")()
+    branches = changed
+    assert "'look'" in await refused_on_replay(memory_lab, "w")
 
 
 async def test_a_deciding_branch_that_does_more_than_it_had_is_named(memory_lab: Lab) -> None:

@@ -162,6 +162,24 @@ async def test_outside_a_step_the_token_never_fires_and_inside_each_attempt_has_
     assert not any(token.is_cancelled for token in tokens)
 
 
+async def test_a_token_that_the_step_itself_fires_stops_nothing(memory_lab: Lab) -> None:
+    """It tells the step's own work to end; step and workflow go on."""
+
+    @step(name="tells")
+    async def tells() -> str:
+        current().cancellation.cancel()
+        await asyncio.sleep(0)
+        return "done"
+
+    @workflow(name="fires")
+    async def fires() -> str:
+        return await tells()
+
+    await memory_lab.start(fires)
+    assert await fires.options(id="w")() == "done"
+    assert await memory_lab.history("w") == [(1, "tells")]
+
+
 def test_a_token_calls_back_once_and_at_once_when_it_has_fired() -> None:
     """Callbacks run when it fires; a late one runs immediately."""
     token, calls = CancellationToken(), []

@@ -173,10 +173,20 @@ async def test_another_engine_is_refused_in_a_body_and_plain_in_a_step(memory_la
 
     @workflow(name="looks")
     async def looks() -> Any:
-        call = other[0].handle("w").event("k")
-        assert call.step_id is None
+        there = other[0].handle("w")
+        calls: list[Any] = [
+            there.event("k"),
+            there.events(),
+            there.send(1),
+            other[0].send("w", 1),
+            other[0].send_bulk([]),
+        ]
+        for call in calls:
+            assert call.step_id is None
+            with pytest.raises(WrongPlace, match="another engine"):
+                await call
         with pytest.raises(WrongPlace, match="another engine"):
-            await call
+            there.stream("s")
         return await elsewhere()
 
     await memory_lab.start(looks)
@@ -308,6 +318,7 @@ async def test_the_limit_of_a_read_survives_a_restart(lab: Lab) -> None:
     await asks.options(id="w").start("nobody", "k", 3_600)
     await lab.until_asleep(3_000)
     before = await lab.steps("w")
+    assert before[0]["completed_at_epoch_ms"] == before[0]["started_at_epoch_ms"]
     lab.clock.leap(1_800)
     await lab.hand_back("w")
     await lab.until_asleep_for(1_000, 1_800)

@@ -115,6 +115,29 @@ async def test_a_message_of_a_workflow_is_one_step_and_sent_once(lab: Lab) -> No
     assert await messages(lab, "ear") == [("t", '{"word":"hi"}', False)]
 
 
+async def test_methods_of_engine_and_handle_are_steps_like_the_functions(memory_lab: Lab) -> None:
+    """Sent once, however often it is replayed; inside a step they are plain."""
+    lab = memory_lab
+
+    @step(name="inside")
+    async def inside() -> None:
+        await lab.engine.send("ear", 4)
+
+    @workflow(name="tells")
+    async def tells() -> None:
+        await lab.engine.send("ear", 1)
+        await lab.engine.send_bulk([Message("ear", 2)])
+        await lab.engine.handle("ear").send(3)
+        await inside()
+
+    await lab.start(tells)
+    await insert_workflow(lab, "ear")
+    await tells.options(id="w")()
+    await lab.rerun("w")
+    assert names(await lab.history("w")) == ["DBOS.send", "DBOS.send_bulk", "DBOS.send", "inside"]
+    assert [text for _, text, _ in await messages(lab, "ear")] == ["1", "2", "3", "4"]
+
+
 async def test_a_bulk_of_a_workflow_is_one_step_whatever_its_length(lab: Lab) -> None:
     @workflow(name="tells")
     async def tells() -> None:
@@ -439,7 +462,11 @@ async def test_the_limit_of_a_wait_survives_a_restart(lab: Lab) -> None:
     assert await lab.output("w") == "[null]"
     (nothing, limit) = await lab.steps("w")
     assert [limit] == before
+    assert limit["completed_at_epoch_ms"] == limit["started_at_epoch_ms"]
     assert (nothing["output"], nothing["serialization"]) == ("null", "portable_json")
+    await lab.engine.send("w", "late", "t")
+    await lab.rerun("w")
+    assert await lab.output("w") == "[null]"
 
 
 async def test_without_time_it_looks_once(lab: Lab) -> None:

@@ -202,7 +202,9 @@ async def test_operations_inside_a_step_are_plain(lab: Lab) -> None:
     @step(name="does_it_all")
     async def does_it_all(workflow_id: str) -> list[Any]:
         handle = lab.engine.handle(workflow_id)
-        await look()
+        call = look()
+        assert call.step_id is None
+        await call
         await sleep(0.001)
         await handle.cancel()
         return [await handle, (await handle.status()).state.value]

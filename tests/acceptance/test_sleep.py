@@ -80,6 +80,28 @@ async def test_the_instant_stays_when_the_database_is_away_while_it_is_written(
     assert row["completed_at_epoch_ms"] == tries[0].completed_at_ms
 
 
+async def test_a_rivals_instant_is_adopted(memory_lab: Lab) -> None:
+    """Whoever recorded first decides how long it is."""
+    lab = memory_lab
+
+    @workflow(name="raced")
+    async def raced() -> None:
+        wake_s = (lab.engine.kernel.time.now_ms() + 7_200_000) / 1_000
+        await lab.backdoor.run(
+            "INSERT INTO operation_outputs (workflow_uuid, function_id, function_name, output,"
+            " serialization, completed_at_epoch_ms)"
+            " VALUES ('w', 1, 'DBOS.sleep', ?, 'portable_json', 7)",
+            json.dumps(wake_s),
+        )
+        await sleep(60)
+
+    await lab.start(raced)
+    await raced.options(id="w").start()
+    await lab.until_asleep_for(7_100, 7_200)
+    lab.clock.leap(7_200)
+    assert (await lab.until("w"))["status"] == "SUCCESS"
+
+
 async def test_outside_a_workflow_it_waits_plainly() -> None:
     """Nothing is needed and nothing recorded."""
     call = sleep(0.001)

@@ -350,3 +350,24 @@ async def test_outside_a_workflow_scopes_are_plain() -> None:
     assert await map(note, [1, 2, 3], concurrency=2) == [1, 2, 3]
     with pytest.raises(TimeoutError):
         await timeout(chain("slow", 1, 30), 0.01)
+
+
+async def test_inside_a_step_scopes_are_plain(memory_lab: Lab) -> None:
+    """“a step is a leaf”: only the step is recorded, whatever runs at a time in it."""
+
+    @step(name="branches")
+    async def branches() -> list[Any]:
+        both = await gather(chain("a", 2), note("b"))
+        first = await select(slow=sleep(60), fast=chain("c", 1))
+        every = await map(note, [1, 2], concurrency=1)
+        with pytest.raises(TimeoutError):
+            await timeout(sleep(60), 0.01)
+        return [both, first.name, every]
+
+    @workflow(name="main")
+    async def main() -> list[Any]:
+        return await branches()
+
+    await memory_lab.start(main)
+    assert await main.options(id="w")() == [["a", "b"], "fast", [1, 2]]
+    assert await memory_lab.history("w") == [(1, "branches")]

@@ -57,6 +57,7 @@ class Retention:
 
 
 _SHORTEST_PERIOD_S = 1.0
+_TEXTS = ("url", "name", "version", "executor_id", "application_id", "schema")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +95,7 @@ class EngineConfig:
     retention: Retention | None = None
 
     def __post_init__(self) -> None:
+        self._check_texts()
         if not self.url:
             raise ConfigurationError(
                 "no database: pass Engine('sqlite:///file.db' or 'postgresql://…'), or set "
@@ -101,9 +103,9 @@ class EngineConfig:
             )
         if not is_application_name(self.name):
             raise ConfigurationError(f"name={self.name!r}: {APPLICATION_NAMES}")
-        if not self.version.strip() or "\x00" in self.version:
+        if not self.version.strip():
             raise ConfigurationError(f"version={self.version!r}: give the version a name")
-        if not self.executor_id or "/" in self.executor_id or "\x00" in self.executor_id:
+        if not self.executor_id or "/" in self.executor_id:
             raise ConfigurationError(
                 f"executor_id={self.executor_id!r}: it must not be empty nor contain '/'"
             )
@@ -113,6 +115,12 @@ class EngineConfig:
             if not isinstance(queue, str) or not queue.strip():
                 raise ConfigurationError(f"listen: {queue!r} is no name of a queue")
         self._check_numbers()
+
+    def _check_texts(self) -> None:
+        for setting in _TEXTS:
+            value = getattr(self, setting)
+            if not isinstance(value, str) or "\x00" in value:
+                raise ConfigurationError(f"{setting}={value!r}: it must be a text without a NUL")
 
     def _check_numbers(self) -> None:
         for setting in ("max_value_bytes", "pool_size", "threads", "max_running"):

@@ -84,10 +84,12 @@ async def test_an_executor_by_its_id_or_its_name(site: Site, me: Process) -> Non
 
 async def test_applications(site: Site, me: Process) -> None:
     """“Without `applications` and `any_application` only this application's and unclaimed rows are
-    meant, unless `ids` are given; named applications are theirs and unclaimed ones”."""
+    meant, unless `ids` are given; named applications are theirs and unclaimed ones”. The beginning
+    of an id names nobody."""
     for name, application in (("a", "app"), ("b", None), ("c", "other"), ("d", "third")):
         await site.foreign(name, application_name=application)
     assert await listed(me) == ["a", "b"]
+    assert await listed(me, id_prefixes=("a", "c")) == ["a"]
     assert await listed(me, any_application=True) == ["a", "b", "c", "d"]
     assert await listed(me, applications=("other",)) == ["b", "c"]
     assert await listed(me, applications=("other", "third")) == ["b", "c", "d"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from perdure.errors import (
     NotRunning,
     SchemaMissing,
     WorkflowNotFound,
+    WrongPlace,
 )
 
 
@@ -75,6 +77,23 @@ async def test_it_can_be_opened_again_and_closed_twice(sqlite_url: str) -> None:
         await client.close()
 
 
+async def test_it_belongs_to_the_loop_it_was_opened_in(shared_database_url: str) -> None:
+    async with Engine(shared_database_url, workflows=[double]):
+        pass
+    async with Client(shared_database_url) as client:
+
+        async def elsewhere() -> None:
+            with pytest.raises(WrongPlace, match="another event loop"):
+                await client.enqueue("double", queue="q", allow_unknown_queue=True)
+            with pytest.raises(WrongPlace, match="another event loop"):
+                await client.workflows.list()
+
+        await asyncio.to_thread(asyncio.run, elsewhere())
+        with pytest.raises(WrongPlace, match="from a coroutine"):
+            await asyncio.to_thread(client.handle, "w")
+        assert await client.workflows.list() == []
+
+
 def test_its_settings_come_from_where_the_engine_s_come(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DBOS_SYSTEM_DATABASE_URL", "sqlite:///from-environment.db")
     assert Client().config.url == "sqlite:///from-environment.db"
@@ -84,3 +103,5 @@ def test_its_settings_come_from_where_the_engine_s_come(monkeypatch: pytest.Monk
         Client()
     with pytest.raises(ConfigurationError, match="name='x'"):
         Client("memory:", name="x")
+    with pytest.raises(ConfigurationError, match="schema='a"):
+        Client("memory:", schema="a\x00")

@@ -66,7 +66,8 @@ def told(result: Any) -> Any:
 
 async def peopled(lab: Lab, *more: Any) -> None:
     """An engine with one workflow that runs, one that has ended and one that is delayed."""
-    engine = await lab.start(day, pair, child, *more, queues=[Queue("line")])
+    queues = [Queue("line"), Queue("parts", partitioned=True)]
+    engine = await lab.start(day, pair, child, *more, queues=queues)
     await day.options(id="day").start()
     await pair.options(id="pair")("x")
     await day.options(id="later", queue="line", delay=3_600).start()
@@ -153,6 +154,9 @@ REFUSALS: list[tuple[type[Exception], Use]] = [
     (UnknownQueue, lambda on: on.resume("day", queue="none")),
     (UnknownQueue, lambda on: on.fork("pair", queue="none")),
     (InvalidArgument, lambda on: on.rewind("pair", queue="line", partition_key="k")),
+    (InvalidArgument, lambda on: on.rewind("pair", queue="parts")),
+    (InvalidArgument, lambda on: on.fork("pair", queue="parts")),
+    (InvalidArgument, lambda on: on.resume(["pair", "day"], queue="parts")),
     (UnknownVersion, lambda on: on.fork("pair", version="none")),
 ]
 
@@ -244,21 +248,74 @@ async def test_a_wrong_argument_is_refused_before_anything_is_written(memory_lab
 
 
 async def test_another_engines_commands_are_refused_in_a_body(shared_lab: Lab) -> None:
-    """The history of a workflow lives in one database; it spends no id."""
+    """The history of a workflow lives in one database; it spends no id, and a step may give it."""
     other = await shared_lab.start(day)
+    await day.options(id="day", engine=other).start()
+
+    @step(name="elsewhere")
+    async def elsewhere() -> list[str]:
+        return list(await other.workflows.cancel("day"))
 
     @workflow(name="boss")
-    async def boss() -> str:
+    async def boss() -> list[str]:
         with pytest.raises(WrongPlace, match="another engine"):
             await other.workflows.cancel("boss")
         with pytest.raises(WrongPlace, match="another engine"):
             await other.handle("boss").cancel()
-        await look()
-        return "ended"
+        return await elsewhere()
 
     engine = await shared_lab.start(boss)
-    await boss.options(id="boss", engine=engine)()
-    assert await shared_lab.history("boss") == [(1, "look")]
+    assert await boss.options(id="boss", engine=engine)() == ["day"]
+    assert await shared_lab.history("boss") == [(1, "elsewhere")]
+
+
+async def test_a_command_about_nothing_is_a_step_all_the_same(memory_lab: Lab) -> None:
+    """So that the ids of what follows do not depend on how many there were."""
+
+    @workflow(name="boss")
+    async def boss() -> list[Any]:
+        on = workflows()
+        results = [await on.cancel([], children=True), await on.delete([]), await on.resume([])]
+        await look()
+        return results
+
+    await peopled(memory_lab, boss)
+    assert await boss.options(id="boss")() == [[], [], []]
+    assert names(await memory_lab.history("boss")) == [
+        "DBOS.cancelWorkflow",
+        "DBOS.deleteWorkflow",
+        "DBOS.resumeWorkflow",
+        "look",
+    ]
+
+
+async def test_handles_come_in_the_order_of_the_ids_and_know_that_there_is_something(
+    memory_lab: Lab,
+) -> None:
+    """Also to what had its outcome; once it is removed nobody waits for it."""
+    await peopled(memory_lab)
+    on = memory_lab.engine.workflows
+    await on.cancel("day")
+    resumed = await on.resume(["later", "pair", "day"])
+    assert handles(*resumed) == ["later", "pair", "day"]
+    assert await resumed[1].result() == ["X0", "X1"]
+    made = [*resumed, await on.fork("pair"), await on.rewind("pair")]
+    await on.delete(handles(*made))
+    for handle in made:
+        with pytest.raises(WorkflowNotFound):
+            await handle.result(timeout=20)
+
+
+async def test_what_has_a_key_is_resumed_into_a_partition(memory_lab: Lab) -> None:
+    """“the partition key … stay”: what has none is refused, unless it is left alone anyway."""
+    await peopled(memory_lab)
+    on = memory_lab.engine.workflows
+    await child.options(id="keyed", queue="parts", partition_key="k", delay=3_600).start("z")
+    keyed, ended = await on.resume(["keyed", "pair"], queue="parts")
+    assert await keyed.result(timeout=20) == "Z"
+    assert await ended.result() == ["X0", "X1"]
+    with pytest.raises(InvalidArgument, match="workflow 'day' has no key"):
+        await on.resume("day", queue="parts")
 
 
 async def test_forks_are_made_together_and_each_goes_on(lab: Lab) -> None:
@@ -298,7 +355,9 @@ async def test_a_command_whose_answer_was_lost_is_known_again(memory_lab: Lab) -
     assert len(await memory_lab.steps("boss")) == 1
 
 
-async def test_without_an_engine_there_is_nobody_to_ask() -> None:
-    """`workflows()` says so."""
+async def test_without_an_engine_there_is_nobody_to_ask(memory_lab: Lab) -> None:
+    """`workflows()` says so, and an engine that is not started, whatever it is asked."""
     with pytest.raises(NotRunning):
         workflows()
+    with pytest.raises(NotRunning):
+        memory_lab.built().workflows.cancel("")

@@ -87,6 +87,15 @@ def test_what_is_no_queue_to_serve(listen: Any) -> None:
         config(listen=listen)
 
 
+@pytest.mark.parametrize(
+    "setting", ["url", "name", "version", "executor_id", "application_id", "schema"]
+)
+@pytest.mark.parametrize("value", [3, b"x", "a\x00b", ["x"]])
+def test_what_is_no_text(setting: str, value: Any) -> None:
+    with pytest.raises(ConfigurationError, match=f"{setting}=.* a text"):
+        config(**{setting: value})
+
+
 @pytest.mark.parametrize("setting", ["max_value_bytes", "pool_size", "threads", "max_running"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, "3"])
 def test_what_is_no_number_of_anything(setting: str, value: Any) -> None:

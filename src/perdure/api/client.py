@@ -15,6 +15,7 @@ from perdure.api.management import Workflows
 from perdure.api.messaging import Message, new_messages, post
 from perdure.api.queue import Queue
 from perdure.api.queues import Operator, Queues
+from perdure.api.running import check_loop
 from perdure.api.streams import StreamReader
 from perdure.api.values import checked_key
 from perdure.api.versions import Versions
@@ -50,8 +51,9 @@ class Client:
     and come from the environment in the same way. With `name` it acts for that application: it sees
     the workflows, queues and versions of that one and of none, and what it writes is that one's.
     Without, it sees those of all, and what it enqueues belongs to the first application that takes
-    it. Nothing it does in a workflow is a step. It creates nothing: where there is no system schema
-    entering raises `SchemaMissing`, which says how to make one, and where there is no database
+    it. Nothing it does in a workflow is a step. Like an engine it belongs to the event loop in
+    which it was opened. It creates nothing: where there is no system schema entering raises
+    `SchemaMissing`, which says how to make one, and where there is no database
     `DatabaseUnavailable`.
 
     >>> async with Client("postgresql://localhost/shop") as client:
@@ -290,6 +292,7 @@ class Client:
     def _opened_intake(self) -> Intake:
         if self._intake is None:
             raise NotRunning("this client is not open; use `async with Client(...) as client`")
+        check_loop(self._intake.desk.speaker)
         return self._intake
 
     async def __aenter__(self) -> Self:

@@ -20,6 +20,7 @@ from perdure.errors import (
 )
 from perdure.model.answer import AnswerKind
 from perdure.model.ids import WorkflowId
+from perdure.model.listing import ListingRequest
 from perdure.model.management import (
     Bounce,
     Caller,
@@ -35,6 +36,7 @@ from perdure.model.management import (
     SetAttributes,
     SetDelay,
 )
+from perdure.model.status import WorkflowState
 from perdure.model.wire import (
     CANCEL_WORKFLOW,
     DEBOUNCE,
@@ -48,7 +50,7 @@ from perdure.model.wire import (
     SET_WORKFLOW_DELAY,
     UPDATE_ATTRIBUTES,
 )
-from perdure.model.workflow import StepRow
+from perdure.model.workflow import StepRow, WorkflowRow
 from perdure.serialization import Serialization, ValueCodec
 
 T = TypeVar("T")
@@ -68,6 +70,9 @@ NAMES: Final[dict[type[Command], str]] = {
     Import: IMPORT_WORKFLOWS,
 }
 """The name of the step that gives a command, whether to one workflow or to many."""
+
+_RESUMED: Final = tuple(set(WorkflowState) - {WorkflowState.SUCCESS, WorkflowState.ERROR})
+"""The states of what a resume lets go on."""
 
 
 class CommandCall(DurableCall[T]):
@@ -165,6 +170,19 @@ def _codec(serialization: Serialization) -> ValueCodec[Any]:
     return serialization.value(list[str] | str | None, "the result of a command")
 
 
+def _check_keys(found: Sequence[WorkflowRow], queue: str) -> None:
+    """Raise `InvalidArgument` for what has no key in a queue that takes nothing without one.
+
+    What is resumed keeps the key that it has, and where it has none it would wait for ever.
+    """
+    keyless = [row.workflow_id for row in found if row.partition_key is None]
+    if keyless:
+        raise InvalidArgument(
+            f"queue {queue!r} is partitioned and workflow {keyless[0]!r} has no key: resume it on "
+            "another queue, or leave queue= out"
+        )
+
+
 async def given(desk: Desk, command: Command, result: Result[T]) -> T:
     """What a command returns that is recorded nowhere."""
     await check_queue(desk, command)
@@ -175,7 +193,8 @@ async def given(desk: Desk, command: Command, result: Result[T]) -> T:
 async def check_queue(desk: Desk, command: Command) -> None:
     """Raise what a command cannot enqueue for, by what is registered now.
 
-    `UnknownQueue`, `UnknownVersion`, or `InvalidArgument` for a key that its queue does not take.
+    `UnknownQueue`, `UnknownVersion`, or `InvalidArgument` for a key that its queue does not take,
+    or that it lacks.
     """
     if not isinstance(command, Resume | Fork | Rewind):
         return
@@ -186,11 +205,14 @@ async def check_queue(desk: Desk, command: Command) -> None:
         rows = {row.name: row for row in await ask(store.queues, "reading the queues")}
         if name not in rows:
             raise UnknownQueue(name, sorted(rows))
-        # What is resumed keeps the key that it has.
         if isinstance(command, Fork | Rewind):
             reason = misfit(rows[name], Placement(name, partition_key=command.partition_key))
             if reason is not None:
                 raise InvalidArgument(reason)
+        elif rows[name].settings.partitioned:
+            asked = ListingRequest(ids=command.ids, states=_RESUMED, limit=len(command.ids))
+            found = await ask(partial(store.list_workflows, asked), "reading the keys")
+            _check_keys(found, name)
     if isinstance(command, Fork | Rewind) and command.version is not None:
         known = await ask(store.versions, "reading the versions")
         if command.version not in [row.name for row in known]:

@@ -81,8 +81,9 @@ class Workflows(Transfers):
         """Let workflows go on that were cancelled, set aside, or stand still.
 
         They go on where they stopped, through `queue` or else the internal one, with a full timeout
-        and all their attempts. Those that have their outcome are left alone. Returns a handle to
-        each. Raises `WorkflowNotFound`, and then none is resumed, and `UnknownQueue`.
+        and all their attempts. Those that have their outcome are left alone. A partitioned queue
+        takes those that have a key. Returns a handle to each, in the order of the ids. Raises
+        `WorkflowNotFound`, and then none is resumed, and `UnknownQueue`.
         """
         named = checked_ids(ids)
         handles = [self._handle(each) for each in named]

@@ -91,8 +91,13 @@ def kernel_for(definition: WorkflowDefinition, chosen: Kernel | None) -> Kernel:
 
 
 def check_loop(kernel: Kernel | Speaker) -> None:
-    """Refuse a call from another event loop than the engine's."""
-    if asyncio.get_running_loop() is not kernel.loop:
+    """Refuse a call from elsewhere than the event loop of the engine or client."""
+    try:
+        is_here = asyncio.get_running_loop() is kernel.loop
+    except RuntimeError:
+        is_here = False
+    if not is_here:
         raise WrongPlace(
-            "this engine belongs to another event loop; call it from the loop it was started in"
+            "this engine or client belongs to another event loop; call it from a coroutine of the "
+            "loop it was started in"
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import pickle
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
@@ -17,6 +19,7 @@ from perdure import (
     UnknownDestination,
     WorkflowState,
     gather,
+    get_event,
     recv,
     run_step,
     select,
@@ -445,6 +448,27 @@ async def test_a_message_of_another_sdk_is_taken(lab: Lab) -> None:
     )
     assert await handle.result() == [{"from": "afar"}]
     await eventually(lambda: lab.engine.kernel.runner.runs == {})
+
+
+@pytest.mark.parametrize("protocol", [4, 5])
+async def test_that_the_python_sdk_received_nothing_is_read(memory_lab: Lab, protocol: int) -> None:
+    """A workflow of theirs goes on here, whatever it reads and though no pickle is loaded."""
+    lab = memory_lab
+
+    @workflow(name="waits")
+    async def waits() -> bool:
+        message = await recv("t", timeout=0, into=Review)
+        event = await get_event("nobody", "k", timeout=0, into=Review)
+        return message is None and event is None
+
+    await lab.start(waits)
+    await waits.options(id="w")()
+    await lab.backdoor.run(
+        "UPDATE operation_outputs SET output = ?, serialization = 'py_pickle'",
+        base64.b64encode(pickle.dumps(None, protocol)).decode(),
+    )
+    assert (await lab.rerun("w"))["status"] == "SUCCESS"
+    assert await lab.output("w") == "true"
 
 
 async def test_the_limit_of_a_wait_survives_a_restart(lab: Lab) -> None:

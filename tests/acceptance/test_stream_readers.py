@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import pickle
 from typing import Any
 
 import pytest
@@ -10,19 +12,22 @@ import pytest
 from perdure import (
     StreamTimeout,
     WorkflowNotFound,
+    current,
     gather,
     read_stream,
     run_step,
     select,
+    step,
     workflow,
 )
-from perdure.errors import BuiltElsewhere
+from perdure.errors import BuiltElsewhere, DatabaseUnavailable, FormatUnavailable
 from tests.support.engines import Lab
 from tests.support.talking import (
     CLOSED,
     all_of,
     follows,
     insert_workflow,
+    of,
     open_gate,
     writes,
     writes_at,

@@ -227,6 +227,9 @@ class SelectCall(ScopeCall[Selected[T]]):
         async with _PlainRace(self.branches, self.at_once) as race:
             first = await race.first()
             ended = race.ends[first]
+        for index, branch in enumerate(self.branches):
+            if index != first and isinstance(branch, PendingCall):
+                branch.lose()
         if ended.is_signal:
             ended.result()
         return self.conclude(first, ended)

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Awaitable
+from itertools import product
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar, overload
 
 from perdure.api.call_options import checked_id
@@ -30,7 +31,9 @@ from perdure.model.status import ACTIVE
 from perdure.model.talk import Appending, Key, StreamRow
 from perdure.model.wire import (
     CLOSE_STREAM,
+    PICKLED_STREAM_CLOSED,
     PORTABLE_JSON,
+    PY_PICKLE,
     READ_STREAM,
     STREAM_CLOSED,
     WRITE_STREAM,
@@ -112,7 +115,7 @@ def write_stream(key: str, value: Any) -> AppendCall:
         try:
             checked_key(key)
             text = encoded(speaker_here("write_stream"), value, f"value of stream {key!r}")
-            if _ends(text):
+            if _ends(text, PORTABLE_JSON):
                 raise InvalidArgument(f"{value!r} stands for the end of a stream; use close_stream")
         except PerdureError as error:
             refusal = error
@@ -139,9 +142,21 @@ def _outside(what: str) -> PerdureError | None:
     return NotRunning(f"{what} was called outside a workflow: it has no stream to write")
 
 
-def _ends(text: str) -> bool:
-    """Whether a value ends its stream; other SDKs write it without the quotes of JSON."""
-    return text in (STREAM_CLOSED, STREAM_CLOSED.strip('"'))
+def _ends(text: str, serialization: str | None) -> bool:
+    """Whether a value, or the record of a read, is the end of its stream.
+
+    Other SDKs write it without the quotes of JSON, or without a label, and Python records the end
+    that it read as a pickle, which need not be loaded to be known.
+    """
+    return (text, serialization) in _ENDS
+
+
+_ENDS: Final = frozenset(
+    [
+        *product((STREAM_CLOSED, STREAM_CLOSED.strip('"')), (PORTABLE_JSON, None, "")),
+        *product(PICKLED_STREAM_CLOSED, (PY_PICKLE,)),
+    ]
+)
 
 
 class _Position(NamedTuple):
@@ -192,12 +207,16 @@ class StreamReader(Generic[T]):
 
     async def read(self, *, is_patient: bool) -> T:
         """The next value; raises `StopAsyncIteration` at the end. A patient one outlasts a stop."""
+        _, row = await self.take(is_patient=is_patient)
+        return self.handed_out(row)
+
+    async def take(self, *, is_patient: bool) -> tuple[_Position, StreamRow | None]:
+        """Where it was, and the row that is handed out there; None at the end."""
         async with self._turn:
+            before = self._position
             row = await self.next_row(is_patient=is_patient)
             self.deliver(row)
-        if row is None:
-            raise StopAsyncIteration
-        return self.value(row.value, row.serialization)
+        return before, row
 
     def misplaced(self) -> BuiltElsewhere | None:
         """Why it cannot be read here: branches share nothing, and a replay may drive one alone."""
@@ -231,6 +250,12 @@ class StreamReader(Generic[T]):
         if self._ahead:
             del self._ahead[0]
 
+    def handed_out(self, row: StreamRow | None) -> T:
+        """What a read comes to."""
+        if row is None:
+            raise StopAsyncIteration
+        return self.value(row.value, row.serialization)
+
     def value(self, text: str, serialization: str | None) -> T:
         """A value as it is read here; one that cannot be fails alone."""
         return self._codec.decode(text, serialization)
@@ -255,7 +280,7 @@ class StreamReader(Generic[T]):
             self._position = self._position._replace(is_over=True)
             raise
         row = self._ahead[0]
-        return None if _ends(row.value) else row
+        return None if _ends(row.value, row.serialization) else row
 
     async def _look(self, *, is_patient: bool) -> bool:
         """Read ahead; says whether nothing follows any more."""
@@ -296,7 +321,9 @@ class ReadCall(DurableCall[T]):
 
     async def plain(self) -> T:
         """Read it."""
-        return await self._reader.read(is_patient=self._place is not None)
+        reader = self._reader
+        self._before, row = await reader.take(is_patient=self._place is not None)
+        return reader.handed_out(row)
 
     async def perform(self, run: Run) -> T:
         """Read it, record it, and only then hand it out."""
@@ -332,7 +359,7 @@ class ReadCall(DurableCall[T]):
     async def replay(self, run: Run, row: StepRow) -> T:
         """What was read then."""
         self._before = self._reader.position
-        is_end = row.error is not None or _ends(row.output or "")
+        is_end = row.error is not None or _ends(row.output or "", row.serialization)
         found = StreamRow(self._before.offset, row.output or "", row.serialization, row.step_id)
         self._reader.deliver(None if is_end else found)
         if row.error is not None:
@@ -340,7 +367,7 @@ class ReadCall(DurableCall[T]):
         return self._found(run, row.output, row.serialization)
 
     def _found(self, run: Run, text: str | None, label: str | None) -> T:
-        if _ends(text or ""):
+        if _ends(text or "", label):
             raise StopAsyncIteration
         try:
             return self._reader.value(text or "", label)

@@ -1,7 +1,7 @@
 """What the calls that wait for something said have in common: their time limit and their place."""
 
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple, TypeVar
+from typing import ClassVar, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -15,7 +15,7 @@ from perdure.engine.talk import Speaker
 from perdure.errors import NotRunning, PerdureError, UndecodableValue, WrongPlace
 from perdure.logic.durations import Duration, seconds_of, to_ms
 from perdure.model.ids import StepId
-from perdure.model.wire import PORTABLE_JSON, SLEEP
+from perdure.model.wire import PICKLED_NONE, PORTABLE_JSON, PY_PICKLE, SLEEP
 from perdure.model.workflow import Checkpoint, StepRow
 from perdure.ports.clock import Clock
 from perdure.serialization import ValueCodec
@@ -28,6 +28,9 @@ Left = Callable[[], float | None]
 
 NOTHING = ("null", PORTABLE_JSON)
 """How it is recorded that nothing came in time."""
+
+_NOTHING: Final = frozenset([NOTHING, *((text, PY_PICKLE) for text in PICKLED_NONE)])
+"""Also by the Python SDK, whose workflows may go on here; not loaded to be known."""
 
 
 def countdown(clock: Clock, timeout_s: float | None) -> Left:
@@ -129,7 +132,7 @@ def found(
     run: Run, step_id: StepId, text: str | None, label: str | None, codec: ValueCodec[T]
 ) -> T | None:
     """The value that is recorded, None where nothing came in time."""
-    if (text, label) == NOTHING:
+    if (text, label) in _NOTHING:
         return None
     try:
         return codec.decode(text, label)

@@ -54,6 +54,15 @@ STREAM_CLOSED = '"__DBOS_STREAM_CLOSED__"'
 
 NOTIFICATIONS_CHANNEL = "dbos_notifications_channel"
 EVENTS_CHANNEL = "dbos_workflow_events_channel"
+PICKLED_STREAM_CLOSED = (
+    "gASVGgAAAAAAAACMFl9fREJPU19TVFJFQU1fQ0xPU0VEX1+ULg==",
+    "gAWVGgAAAAAAAACMFl9fREJPU19TVFJFQU1fQ0xPU0VEX1+ULg==",
+)
+"""How the Python SDK records that a stream it read was closed, by the protocols of its pickles."""
+
+PICKLED_NONE = ("gAROLg==", "gAVOLg==")
+"""How it records that nothing came in time."""
+
 STREAMS_CHANNEL = "dbos_streams_channel"
 
 DATABASE_URL_ENV = "DBOS_SYSTEM_DATABASE_URL"

@@ -186,3 +186,113 @@ async def test_a_read_that_tied_and_lost_is_read_again(memory_lab: Lab) -> None:
     assert await lab.history("r") != []
     await lab.rerun("r")
     assert await lab.output("r") == '["early",1,2]'
+
+
+async def test_a_read_outside_that_tied_and_lost_is_read_again(memory_lab: Lab) -> None:
+    """As in a workflow, though nothing is recorded."""
+    lab = memory_lab
+    both = asyncio.Event()
+    await lab.start(writes)
+    await writes.options(id="w")([1, 2], close=False)
+    reader = read_stream("w", "s")
+    held = lab.store.hold("stream_pages", after=True)
+    race = asyncio.ensure_future(
+        of(select(early=run_step("early", both.wait), value=anext(reader)))
+    )
+    await held.reached()
+    held.open()
+    both.set()
+    first = await race
+    assert (first.name, await all_of(reader)) == ("early", [1, 2])
+
+
+async def test_inside_a_step_a_reader_is_plain(lab: Lab) -> None:
+    """Only the step is recorded, and another attempt reads all of it again."""
+
+    @step(name="reads", max_attempts=2, interval=0)
+    async def reads() -> list[Any]:
+        found = await all_of(read_stream("w", "s"))
+        if current().attempt == 1:
+            raise OSError("again")
+        return found
+
+    @workflow(name="outer")
+    async def outer() -> list[Any]:
+        return await reads()
+
+    await lab.start(writes, outer)
+    await writes.options(id="w")([1, 2], close=True)
+    assert await outer.options(id="r")() == [1, 2]
+    assert await lab.history("r") == [(1, "reads")]
+
+
+@pytest.mark.parametrize("state", ["ENQUEUED", "DELAYED", "PENDING"])
+async def test_a_writer_that_has_not_begun_has_not_ended(lab: Lab, state: str) -> None:
+    """There is nothing yet, and something may follow."""
+    await lab.start()
+    await insert_workflow(lab, "w", status=state)
+    with pytest.raises(StreamTimeout):
+        await anext(read_stream("w", "s", timeout=0))
+
+
+async def test_trouble_with_the_database_is_no_end_of_a_reader(memory_lab: Lab) -> None:
+    """It is asked again; nothing of it is recorded."""
+    lab = memory_lab
+    await lab.start(writes, follows)
+    await writes.options(id="w")([1, 2], close=True)
+    lab.store.fail("stream_pages", DatabaseUnavailable("away"), times=2)
+    assert await follows.options(id="r")("w", "s") == [1, 2]
+    lab.store.fail("stream_pages", DatabaseUnavailable("away"), times=2)
+    assert await all_of(read_stream("w", "s")) == [1, 2]
+
+
+@pytest.mark.parametrize("label", ["", None, "portable_json"])
+@pytest.mark.parametrize("text", [CLOSED, CLOSED.strip('"')])
+async def test_the_end_as_other_sdks_write_it(lab: Lab, text: str, label: str | None) -> None:
+    """With the quotes of JSON or without, labelled or not."""
+    await lab.start(writes)
+    await writes.options(id="w")([1, 2, 3], close=False)
+    await relabel(lab, 1, text, label)
+    assert await all_of(read_stream("w", "s")) == [1]
+
+
+async def test_the_text_of_the_end_in_another_format_is_a_value(memory_lab: Lab) -> None:
+    """Only what is written as the end is one; what is not read here fails its own read alone."""
+    lab = memory_lab
+    await lab.start(writes)
+    await writes.options(id="w")([1, 2, 3], close=False)
+    await relabel(lab, 1, CLOSED, "of their own")
+    reader = read_stream("w", "s")
+    assert await anext(reader) == 1
+    with pytest.raises(FormatUnavailable):
+        await anext(reader)
+    assert await all_of(reader) == [3]
+
+
+@pytest.mark.parametrize("protocol", [4, 5])
+async def test_an_end_that_the_python_sdk_recorded_ends_the_reader(
+    memory_lab: Lab, protocol: int
+) -> None:
+    """A workflow of theirs goes on here, where no pickle is loaded."""
+    lab = memory_lab
+    await lab.start(writes, follows)
+    await writes.options(id="w")([1], close=True)
+    await follows.options(id="r")("w", "s")
+    end = base64.b64encode(pickle.dumps(CLOSED.strip('"'), protocol)).decode()
+    await lab.backdoor.run(
+        "UPDATE operation_outputs SET output = ?, serialization = 'py_pickle'"
+        " WHERE workflow_uuid = 'r' AND function_id = 2",
+        end,
+    )
+    assert (await lab.rerun("r"))["status"] == "SUCCESS"
+    assert await lab.output("r") == "[1]"
+
+
+async def relabel(lab: Lab, offset: int, text: str, label: str | None) -> None:
+    """Exchange a value of the stream `s` for one that another program wrote."""
+    await lab.backdoor.run(
+        "UPDATE streams SET value = ?, serialization = ? WHERE key = 's' AND \"offset\" = ?",
+        text,
+        label,
+        offset,
+    )

@@ -19,6 +19,7 @@ from perdure import (
     Submission,
     UnknownQueue,
     UnknownVersion,
+    gather,
     workflow,
 )
 from perdure.errors import NotRunning, WorkflowIdInUse
@@ -265,6 +266,7 @@ async def test_an_engine_enqueues_for_another_application_too(shared_lab: Lab) -
 
 
 async def test_what_a_client_does_in_a_workflow_is_no_step(shared_lab: Lab) -> None:
+    """Nor what is done through a handle of it."""
     lab = shared_lab
 
     @workflow
@@ -272,6 +274,14 @@ async def test_what_a_client_does_in_a_workflow_is_no_step(shared_lab: Lab) -> N
         async with Client(lab.url) as client:
             handle = await client.enqueue("child", queue="q", args=("x",), id="w")
             await client.join([handle])
+            assert await handle == await handle.result(timeout=20) == "X"
+            assert await gather(handle.result(), handle.event("k", timeout=0)) == ["X", None]
+            await handle.send("unread")
+            assert await handle.events() == {}
+            for reader in (handle.stream("s"), client.read_stream("w", "s")):
+                assert [each async for each in reader] == []
+            await handle.cancel()
+            assert (await handle.status()).state == "SUCCESS"
             assert await client.select_workflow(["w"]) == "w"
             await client.workflows.cancel(["w"])
             return (await client.workflows.get("w")).state.value

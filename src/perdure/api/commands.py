@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from perdure.api.placement import Placement, misfit
-from perdure.api.waiting import speaker_here
+from perdure.api.waiting import is_plain, speaker_here
 from perdure.engine.context import PLACE
 from perdure.engine.desk import Desk, Given
 from perdure.engine.journal import DurableCall
@@ -88,7 +88,7 @@ class CommandCall(DurableCall[T]):
             speaker_here(name, desk.speaker)
         except PerdureError as error:
             refusal = error
-        super().__init__(name, refusal)
+        super().__init__(name, refusal, is_plain=is_plain(desk.speaker))
 
     async def plain(self) -> T:
         """Give the command; nothing is recorded."""

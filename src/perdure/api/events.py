@@ -13,6 +13,7 @@ from perdure.api.waiting import (
     countdown,
     found,
     heard,
+    is_plain,
     speaker_here,
 )
 from perdure.engine.journal import DurableCall
@@ -98,7 +99,7 @@ class GetEventCall(TimedCall[T]):
             self._codec: ValueCodec[T] = event_codec(self._speaker, key, annotation)
         except PerdureError as error:
             refusal = error
-        super().__init__(GET_EVENT, timeout, refusal)
+        super().__init__(GET_EVENT, timeout, refusal, is_plain=is_plain(speaker))
 
     async def plain(self) -> T:
         """Wait; nothing is recorded."""
@@ -206,7 +207,7 @@ class GetEventsCall(DurableCall[Mapping[str, Any]]):
             self._workflow_id = checked_id(workflow_id)
         except PerdureError as error:
             refusal = error
-        super().__init__(GET_EVENTS, refusal)
+        super().__init__(GET_EVENTS, refusal, is_plain=is_plain(speaker))
 
     async def plain(self) -> Mapping[str, Any]:
         """Read them."""

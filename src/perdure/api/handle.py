@@ -11,6 +11,7 @@ from perdure.api.messaging import Message, SendCall
 from perdure.api.questions import QuestionCall
 from perdure.api.running import check_loop
 from perdure.api.streams import StreamReader, reader_on
+from perdure.api.waiting import is_plain
 from perdure.engine.context import PLACE, Branch
 from perdure.engine.desk import Desk
 from perdure.engine.journal import DurableCall
@@ -89,14 +90,29 @@ class ResultCall(DurableCall[R]):
         *,
         refusal: PerdureError | None = None,
     ) -> None:
-        if timeout_s is not None and type(PLACE.get()) is Branch:
-            refusal = WrongPlace(
+        alone = target is not None and is_plain(target.desk.speaker)
+        if refusal is None and not alone:
+            refusal = self._misplaced(target, timeout_s)
+        super().__init__(GET_RESULT, refusal, is_plain=alone)
+        self.target = target
+        self._timeout_s = timeout_s
+
+    @staticmethod
+    def _misplaced(target: Target[R] | None, timeout_s: float | None) -> WrongPlace | None:
+        """Why a body cannot wait for it so."""
+        place = PLACE.get()
+        if type(place) is not Branch:
+            return None
+        if timeout_s is not None:
+            return WrongPlace(
                 "result(timeout=...) inside a workflow would not replay; give the child a timeout "
                 "with options(timeout=...) instead"
             )
-        super().__init__(GET_RESULT, refusal)
-        self.target = target
-        self._timeout_s = timeout_s
+        if target is not None and target.desk is not place.run.kernel.desk:
+            return WrongPlace(
+                f"workflow {target.workflow_id!r} belongs to another engine; wait for it in a step"
+            )
+        return None
 
     def _known(self) -> Target[R]:
         if self.target is None:
@@ -117,10 +133,6 @@ class ResultCall(DurableCall[R]):
     async def perform(self, run: Run) -> R:
         """Wait, record the outcome as it stands in the other row, and return or raise it."""
         target = self._known()
-        if target.desk is not run.kernel.desk:
-            raise WrongPlace(
-                f"workflow {target.workflow_id!r} belongs to another engine; wait for it in a step"
-            )
         started_at_ms = run.kernel.time.now_ms()
         settlement = await target.settlement(is_patient=True)
         outcome = settlement.outcome
@@ -165,7 +177,7 @@ class WorkflowHandle(Generic[R]):
     """Refers to one workflow, wherever it runs. Dropping it stops nothing.
 
     Awaiting the handle is awaiting its result. Every method may be called in a workflow too, where
-    it is a recorded step.
+    it is a recorded step; that of a client's handle is none.
     """
 
     __slots__ = ("_target",)

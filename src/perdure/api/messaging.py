@@ -14,6 +14,7 @@ from perdure.api.waiting import (
     body_only,
     found,
     heard,
+    is_plain,
     speaker_here,
 )
 from perdure.engine.context import TRACK, Track
@@ -67,7 +68,7 @@ class SendCall(DurableCall[None]):
         except PerdureError as error:
             refusal = error
         self._to_forks = to_forks
-        super().__init__(name, refusal)
+        super().__init__(name, refusal, is_plain=is_plain(speaker))
 
     async def plain(self) -> None:
         """Send; nothing is recorded."""

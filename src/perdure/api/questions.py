@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from perdure.api.pages import Page
-from perdure.api.waiting import speaker_here
+from perdure.api.waiting import is_plain, speaker_here
 from perdure.engine.journal import DurableCall
 from perdure.engine.run import Run
 from perdure.engine.talk import Speaker
@@ -56,7 +56,7 @@ class QuestionCall(DurableCall[T]):
             speaker_here(name, speaker)
         except PerdureError as error:
             refusal = error
-        super().__init__(name, refusal)
+        super().__init__(name, refusal, is_plain=is_plain(speaker))
 
     async def plain(self) -> T:
         """Look."""

@@ -319,7 +319,7 @@ class DurableCall(PendingCall[T_co]):
     nothing is recorded: outside a workflow, inside a step, or after a refusal.
     """
 
-    __slots__ = ("_place", "_refusal", "_spent", "_task")
+    __slots__ = ("_is_plain", "_place", "_refusal", "_spent", "_task")
 
     waits: ClassVar[bool] = False
     """Whether the operation only waits: a signal to the run then ends it at once."""
@@ -327,15 +327,21 @@ class DurableCall(PendingCall[T_co]):
     is_recorded: ClassVar[bool] = True
     """Whether it takes an id in a body; what decides nothing needs none."""
 
-    def __init__(self, name: str, refusal: PerdureError | None = None) -> None:
-        """Take the place and the id; a `refusal` takes none and is raised where this is awaited."""
+    def __init__(
+        self, name: str, refusal: PerdureError | None = None, *, is_plain: bool = False
+    ) -> None:
+        """Take the place and the id; a `refusal` takes none and is raised where this is awaited.
+
+        What `is_plain` is nowhere recorded.
+        """
         self.name = name
+        self._is_plain = is_plain
         self._place = place = PLACE.get()
         self._spent = False
         self._refusal = refusal
         self._task: asyncio.Task[Any] | None = None
         self.step_id = None
-        if type(place) is Branch and refusal is None:
+        if type(place) is Branch and refusal is None and not is_plain:
             if current_task(name, place) is place.task:
                 if self.is_recorded:
                     self.step_id = place.numbering.take()
@@ -347,7 +353,7 @@ class DurableCall(PendingCall[T_co]):
         if self._spent or self._refusal is not None or PLACE.get() is not place:
             self._refuse()
         self._spent = True
-        if type(place) is not Branch:
+        if type(place) is not Branch or self._is_plain:
             return await self.plain()
         run = place.run
         if run.signal is not None or run.fault is not None or place.is_over:

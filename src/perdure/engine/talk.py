@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from perdure.engine.committer import Lane, OpenClose, Retry
 from perdure.engine.services import Loop, Service, Tasks
@@ -32,6 +32,9 @@ class Speaker:
 
     With `is_told` the hints of other processes are passed on to `signals`.
     """
+
+    records: ClassVar[bool] = False
+    """Whether what a body says or asks through it is a step; that of an engine."""
 
     def __init__(
         self,
@@ -91,6 +94,8 @@ class Speaker:
 
 class Talk(Speaker):
     """Messages, events and streams of one engine."""
+
+    records: ClassVar[bool] = True
 
     def __init__(
         self,

@@ -51,7 +51,7 @@ from perdure.errors import (
 )
 from perdure.logic.explaining import Cause, Explanation
 from perdure.logic.queues import OnConflict
-from perdure.model.listing import WorkflowCount
+from perdure.model.listing import StepCount, WorkflowCount
 from perdure.model.management import LastStep
 from perdure.model.queue import QueueDepth, QueueRow
 from perdure.model.status import WorkflowState
@@ -92,6 +92,7 @@ __all__ = [
     "Selected",
     "SerializationError",
     "Serializer",
+    "StepCount",
     "StepRetriesExhausted",
     "StepRow",
     "StepTimeout",

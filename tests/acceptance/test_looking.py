@@ -49,6 +49,20 @@ async def root() -> int:
     return await stem(["a", "b"]) + await stem(["c"])
 
 
+@step(name="breaks")
+async def breaks() -> None:
+    raise ValueError("on purpose")
+
+
+@workflow(name="flaky")
+async def flaky() -> int:
+    try:
+        await breaks()
+    except ValueError:
+        return 0
+    return 1
+
+
 @workflow(name="talker")
 async def talker() -> None:
     await set_event("progress", {"done": 1})
@@ -138,6 +152,25 @@ async def test_numbers(lab: Lab) -> None:
             await workflows.count(**wrong)  # type: ignore[call-overload]
 
 
+async def test_numbers_of_steps(lab: Lab) -> None:
+    """By name, and by when they ended; with those that failed, and the longest time of one."""
+    lately = datetime.now(UTC) - timedelta(minutes=1)
+    engine = await lab.start(stem, leaf, flaky)
+    await stem.options(id="s")(["a", "b"])
+    assert await flaky.options(id="f")() == 0
+    count = engine.workflows.count_steps
+    found = {each.name: (each.number, each.failed) for each in await count()}
+    assert found == {"leaf": (2, 0), "DBOS.getResult": (2, 0), "note": (2, 0), "breaks": (1, 1)}
+    (each,) = await count(names="note", by=["name", "completed"], span=timedelta(days=100_000))
+    assert (each.name, each.number, each.completed_at_ms) == ("note", 2, 0)
+    assert each.longest_ms is not None
+    assert await count(names="note", completed_to=lately) == []
+    assert sum(each.number for each in await count(completed_from=lately)) == 7
+    for wrong in ({"by": "state"}, {"by": ()}, {"span": 0}, {"limit": 0}, {"states": "ERROR"}):
+        with pytest.raises(InvalidArgument, match=next(iter(wrong))):
+            await count(**wrong)  # type: ignore[arg-type]
+
+
 async def test_a_family(lab: Lab) -> None:
     """Children, the whole tree, and the way up."""
     engine = await lab.start(root, stem, leaf)
@@ -190,7 +223,7 @@ async def test_steps_in_pages(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 async def test_what_a_workflow_said(lab: Lab) -> None:
-    """Events by key, and streams: how much is in them, and what, page by page."""
+    """Events by key, streams: how much is in them, and what, page by page; what was said to it."""
     engine = await lab.start(talker, leaf)
     await talker.options(id="t")()
     await leaf.options(id="quiet")("x")
@@ -206,10 +239,23 @@ async def test_what_a_workflow_said(lab: Lab) -> None:
     page = await workflows.stream("t", "log", offset=3)
     assert ([row.value for row in page], page.next) == (["3", "4"], None)
     assert await workflows.stream("t", "none") == []
+    for number in range(3):
+        await engine.send("t", number, "topic" if number else None)
+    found = await workflows.messages("t")
+    assert [(each.topic, each.message, each.is_consumed) for each in found] == [
+        (None, "0", False),
+        ("topic", "1", False),
+        ("topic", "2", False),
+    ]
+    assert await workflows.messages("t", limit=1, unread=True) == found[:1]
+    assert await workflows.messages("quiet") == []
     assert await workflows.events("quiet") == await workflows.streams("quiet") == []
-    for ask in (workflows.events, workflows.streams, lambda of: workflows.stream(of, "log")):
+    asks = (workflows.events, workflows.streams, workflows.messages)
+    for ask in (*asks, lambda of: workflows.stream(of, "log")):
         with pytest.raises(WorkflowNotFound):
             await ask("nobody")
+    with pytest.raises(InvalidArgument, match="unread=1"):
+        await workflows.messages("t", unread=1)  # type: ignore[arg-type]
 
 
 async def test_payloads_when_somebody_asks(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
@@ -247,16 +293,19 @@ async def test_questions_in_a_body_are_steps(lab: Lab) -> None:
         seen.append([each.number for each in await workflows.count(by="state", names="leaf")])
         seen.append(len(await workflows.steps("w0")))
         seen.append([each.depth for each in await workflows.tree("w0")])
+        seen.append([each.number for each in await workflows.count_steps(names="note")])
+        seen.append([each.message for each in await workflows.messages("w0")])
         try:
             await workflows.get("later")
         except WorkflowNotFound:
             seen.append("none")
         return len(seen)
 
-    await lab.start(looks, leaf)
+    engine = await lab.start(looks, leaf)
     for number in range(2):
         await leaf.options(id=f"w{number}")("x")
-    assert await looks.options(id="l")() == 6
+    await engine.send("w0", "first")
+    assert await looks.options(id="l")() == 8
     names = [row["function_name"] for row in await lab.steps("l")]
     assert names == [
         "DBOS.listWorkflows",
@@ -265,11 +314,14 @@ async def test_questions_in_a_body_are_steps(lab: Lab) -> None:
         "Perdure.countWorkflows",
         "DBOS.listWorkflowSteps",
         "Perdure.listTree",
+        "Perdure.countSteps",
+        "Perdure.listMessages",
         "DBOS.getStatus",
     ]
     await leaf.options(id="later")("x")
+    await engine.send("w0", "second")
     await lab.rerun("l")
-    assert seen[6:] == seen[:6]
+    assert seen[8:] == seen[:8]
 
 
 async def test_a_listing_that_takes_too_long_says_how_to_narrow_it(lab: Lab) -> None:

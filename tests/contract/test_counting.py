@@ -1,4 +1,4 @@
-"""`ListingStore.count_workflows`."""
+"""`ListingStore.count_workflows` and `count_steps`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from perdure.errors import ListingTooSlow
-from perdure.model.listing import CountKey, CountRequest, ListingRequest, Window, WorkflowCount
+from perdure.model.listing import (
+    CountKey,
+    CountRequest,
+    ListingRequest,
+    StepCountRequest,
+    StepKey,
+    Window,
+    WorkflowCount,
+)
 from perdure.model.status import WorkflowState
 from tests.support.database import build_store
 from tests.support.store import Process, Site
@@ -126,3 +134,71 @@ async def test_what_takes_too_long(site: Site, me: Process) -> None:
             await hasty.list_workflows(ListingRequest(names=("no such",)))
     finally:
         await hasty.close()
+
+
+async def recorded(site: Site) -> None:
+    """Steps of two names, one of which failed, and one that does not say when it ended."""
+    await site.foreign("w", application_name="app")
+    steps: list[tuple[str, int | None, int | None, dict[str, Any]]] = [
+        ("a", 0, 100, {}),
+        ("a", 50, 60_000, {"error": "{}"}),
+        ("a", 60_100, 60_300, {"error": ""}),
+        ("b", None, 59_999, {}),
+        ("b", 5, 10, {"application_name": None}),
+        ("b", 5, 10, {"application_name": "other"}),
+        ("c", 5, None, {}),
+    ]
+    for number, (name, began, ended, columns) in enumerate(steps, 1):
+        times = {"started_at_epoch_ms": began, "completed_at_epoch_ms": ended}
+        values = {"application_name": "app", **times, **columns}
+        await site.insert(
+            "operation_outputs", workflow_uuid="w", function_id=number, function_name=name, **values
+        )
+
+
+async def steps_of(me: Process, **wanted: Any) -> list[tuple[Any, ...]]:
+    """Name, span, number, failures and longest time of each count."""
+    found = await me.store.count_steps(StepCountRequest(**wanted))
+    return [
+        (each.name, each.completed_at_ms, each.number, each.failed, each.longest_ms)
+        for each in found
+    ]
+
+
+async def test_steps_by_name(site: Site, me: Process) -> None:
+    """“How many recorded steps there are”; “Those that do not say when they ended are left out”;
+    “A step failed if it recorded an error”."""
+    assert await steps_of(me) == []
+    await recorded(site)
+    assert await steps_of(me) == [("a", None, 3, 1, 59_950), ("b", None, 2, 0, 5)]
+    assert await steps_of(me, any_application=True) == [
+        ("a", None, 3, 1, 59_950),
+        ("b", None, 3, 0, 5),
+    ]
+    assert await steps_of(me, limit=1) == [("a", None, 3, 1, 59_950)]
+
+
+async def test_steps_by_spans_of_time(site: Site, me: Process) -> None:
+    """“Spans of time and their order are those of a `CountRequest`”."""
+    await recorded(site)
+    by_time, by_name = StepKey.COMPLETED, StepKey.NAME
+    assert await steps_of(me, by=(by_time,)) == [(None, 0, 3, 0, 100), (None, 60_000, 2, 1, 59_950)]
+    assert await steps_of(me, by=(by_time, by_name), span_ms=60_000) == [
+        ("b", 0, 2, 0, 5),
+        ("a", 0, 1, 0, 100),
+        ("a", 60_000, 2, 1, 59_950),
+    ]
+    assert await steps_of(me, by=(by_time,), span_ms=1_000_000) == [(None, 0, 5, 1, 59_950)]
+
+
+async def test_steps_that_are_meant(site: Site, me: Process) -> None:
+    """“those that ended within `completed`, of one of the `names` unless that is None”."""
+    await recorded(site)
+    assert await steps_of(me, completed=Window(100, 60_000)) == [
+        ("a", None, 2, 1, 59_950),
+        ("b", None, 1, 0, None),
+    ]
+    assert await steps_of(me, completed=Window(60_001, None)) == [("a", None, 1, 0, 200)]
+    assert await steps_of(me, completed=Window(None, 10)) == [("b", None, 1, 0, 5)]
+    assert await steps_of(me, names=("b", "c")) == [("b", None, 2, 0, 5)]
+    assert await steps_of(me, names=()) == []

@@ -1,10 +1,10 @@
-"""`ListingStore`: families, steps and streams of a workflow."""
+"""`ListingStore`: families, steps, messages and streams of a workflow."""
 
 from __future__ import annotations
 
 from perdure.model.ids import StepId
 from perdure.model.listing import StepsRequest, StreamSummary
-from perdure.model.wire import STREAM_CLOSED
+from perdure.model.wire import NULL_TOPIC, STREAM_CLOSED
 from tests.support import rows
 from tests.support.store import Process, Site
 
@@ -122,3 +122,28 @@ async def test_streams(site: Site, me: Process) -> None:
         StreamSummary("c", 0, is_closed=True),
     ]
     assert await me.store.list_streams(rows.wid("nobody")) == []
+
+
+async def test_messages(site: Site, me: Process) -> None:
+    """“The messages to a workflow in the order of sending, at most `limit` of them”; “With
+    `is_unread` only those that it has not received”."""
+    run = await me.running("w")
+    sent = [rows.message(run, f"{number}", topic=topic) for number, topic in enumerate("aba")]
+    for each in sent:
+        await me.store.send([rows.sending(each)])
+        site.clock.advance(10)
+    await me.store.receive([rows.receiving(run, 1, "b")])
+    columns = {"destination_uuid": "w", "message": "by another", "created_at_epoch_ms": 2**50}
+    await site.insert("notifications", message_uuid="foreign", topic=NULL_TOPIC, **columns)
+    found = await me.store.list_messages(run.workflow_id, 10, is_unread=False)
+    assert [(each.topic, each.message, each.is_consumed, each.step_id) for each in found] == [
+        ("a", sent[0].message, False, None),
+        ("b", sent[1].message, True, 1),
+        ("a", sent[2].message, False, None),
+        (None, "by another", False, None),
+    ]
+    assert [each.message_id for each in found[:3]] == [each.message_id for each in sent]
+    assert (found[3].sent_at_ms, found[3].serialization) == (2**50, None)
+    unread = await me.store.list_messages(run.workflow_id, 2, is_unread=True)
+    assert [each.message_id for each in unread] == [sent[0].message_id, sent[2].message_id]
+    assert await me.store.list_messages(rows.wid("nobody"), 10, is_unread=False) == []

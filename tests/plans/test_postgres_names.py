@@ -1,4 +1,6 @@
-"""Debounced workflows are found by their key, and a rename walks along primary keys."""
+"""Debounced workflows, steps that ended and messages are found by their keys, and a rename walks
+along primary keys.
+"""
 
 from tests.plans.planner import Planner
 from tests.plans.test_postgres_plans import DEDUPLICATION, LARGE, indexes
@@ -23,4 +25,15 @@ async def test_a_rename_walks_along_the_keys(planner: Planner) -> None:
     assert plan.unconditional() == []
     plan = await planner.made("rename_steps", asked)
     assert indexes(plan) == {"operation_outputs_pkey"}
+    assert plan.unconditional() == []
+
+
+@LARGE
+async def test_steps_and_messages_are_found_where_they_are_counted_or_listed(
+    planner: Planner,
+) -> None:
+    plan = await planner.made("count_steps", [5, 10, ["job"], "app", True, 60_000, 100])
+    assert indexes(plan) == {"idx_operation_outputs_completed_at_function_name_v2"}
+    plan = await planner.made("messages_of", ["wf-1", 100, True, "__null__topic__"])
+    assert indexes(plan) == {"idx_workflow_topic"}
     assert plan.unconditional() == []

@@ -24,6 +24,7 @@ from perdure import (
     QueueDepth,
     QueueRow,
     RateLimit,
+    StepCount,
     StepRow,
     Submission,
     WorkflowCount,
@@ -126,6 +127,7 @@ async def main() -> None:
         async for row in engine.workflows.iterate(created_from=datetime.now(UTC)):
             assert_type(row, WorkflowRow)
         assert_type(await engine.workflows.count(attributes={"plan": "gold"}), int)
+        assert_type(await engine.workflows.count_steps(names="pack"), list[StepCount])
         by_hour = engine.workflows.count(by=("state", "created"), span=timedelta(hours=1))
         assert_type(await by_hour, list[WorkflowCount])
 

@@ -33,6 +33,10 @@ AFTER_A_STEP = (
     "USING INDEX sqlite_autoindex_operation_outputs_1 (workflow_uuid=? AND function_id>?)"
 )
 BELOW_A_STEP = AFTER_A_STEP.replace(">", "<")
+BY_STEP_END = (
+    "USING INDEX idx_operation_outputs_completed_at_function_name_v2 "
+    "(completed_at_epoch_ms>? AND completed_at_epoch_ms<?)"
+)
 BY_MESSAGE_ID = "USING INDEX sqlite_autoindex_notifications_1 (message_uuid=?)"
 BY_TOPIC = "USING INDEX idx_workflow_topic (destination_uuid=? AND topic=?)"
 BY_DESTINATION = "USING INDEX idx_workflow_topic (destination_uuid=?)"
@@ -76,6 +80,8 @@ def test_every_statement_is_one_that_sqlite_understands(
     [
         ("claim_candidates", f"SEARCH w {IN_FLIGHT}"),
         ("claim_candidates", "USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"),
+        ("count_steps", f"SEARCH s {BY_STEP_END}"),
+        ("messages_of", f"SEARCH n {BY_DESTINATION}"),
         ("ready_queues", f"SEARCH w {IN_FLIGHT}"),
         (
             "due_workflows",

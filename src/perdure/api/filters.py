@@ -71,6 +71,18 @@ class FilterOptions(TypedDict, total=False):
     attributes: Mapping[str, Any] | None
 
 
+class StepFilterOptions(TypedDict, total=False):
+    """Which recorded steps are meant; all of the conditions hold. None is no condition.
+
+    `names` are the names of steps; otherwise as in `FilterOptions`.
+    """
+
+    names: Words | None
+    completed_from: datetime | None
+    completed_to: datetime | None
+    any_application: bool | None
+
+
 class ListOptions(FilterOptions, total=False):
     """Which workflows, in which order, how many, and what of them; see `FilterOptions`.
 

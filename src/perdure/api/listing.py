@@ -11,6 +11,7 @@ from perdure.api.call_options import checked_id
 from perdure.api.filters import (
     FilterOptions,
     ListOptions,
+    StepFilterOptions,
     checked_limit,
     conditions,
     listing_of,
@@ -32,16 +33,21 @@ from perdure.model.listing import (
     CountKey,
     CountRequest,
     ListingRequest,
+    StepCount,
+    StepCountRequest,
+    StepKey,
     StepsRequest,
     StreamSummary,
     WorkflowCount,
 )
-from perdure.model.talk import EventRow, Key, StreamRow
+from perdure.model.talk import EventRow, Key, MessageRow, StreamRow
 from perdure.model.wire import (
+    COUNT_STEPS,
     COUNT_WORKFLOWS,
     GET_EVENTS,
     GET_STATUS,
     LIST_ANCESTORS,
+    LIST_MESSAGES,
     LIST_STEPS,
     LIST_STREAMS,
     LIST_TREE,
@@ -53,6 +59,7 @@ from perdure.model.workflow import StepRow, WorkflowRow
 from perdure.ports.store.streams import Reading
 
 T = TypeVar("T")
+K = TypeVar("K", CountKey, StepKey)
 
 _AT_ONCE = 1000
 """Rows of one statement, where all are wanted."""
@@ -157,8 +164,8 @@ class Listing:
         >>> await engine.workflows.count(by=("state", "created"), span=timedelta(hours=1))
         """
         asked = CountRequest(
-            by=_counted_by(by),
-            span_ms=max(1, to_ms(seconds_of(span, "span", zero=False))),
+            by=() if by is None else _counted_by(by, CountKey),
+            span_ms=_span_ms(span),
             limit=checked_limit(limit),
             **conditions(options),
         )
@@ -174,6 +181,36 @@ class Listing:
         if by is None:
             return self._question(COUNT_WORKFLOWS, number, plain_shape(int))
         return self._question(COUNT_WORKFLOWS, ask, plain_shape(builtins.list[WorkflowCount]))
+
+    def count_steps(
+        self,
+        *,
+        by: StepKey | str | Collection[StepKey | str] = StepKey.NAME,
+        span: Duration = 60,
+        limit: int = 1000,
+        **options: Unpack[StepFilterOptions],
+    ) -> Awaitable[builtins.list[StepCount]]:
+        """How many steps of each kind were recorded, how many failed, and the longest time of one.
+
+        `by` is `name`, or `completed`, which counts by spans of time of that length, or both.
+
+        >>> await engine.workflows.count_steps(names="transcode", completed_from=an_hour_ago)
+        """
+        fields = conditions(options, StepFilterOptions)
+        asked = StepCountRequest(
+            by=_counted_by(by, StepKey),
+            names=fields.get("names"),
+            completed=fields["completed"],
+            any_application=fields.get("any_application", False),
+            span_ms=_span_ms(span),
+            limit=checked_limit(limit),
+        )
+
+        async def ask() -> builtins.list[StepCount]:
+            found = await self._asked(partial(self._store.count_steps, asked), "counting steps")
+            return builtins.list(found)
+
+        return self._question(COUNT_STEPS, ask, plain_shape(builtins.list[StepCount]))
 
     def children(
         self, workflow_id: str, **options: Unpack[ListOptions]
@@ -267,6 +304,25 @@ class Listing:
             return rows or await self._none_of(found)
 
         return self._question(GET_EVENTS, ask, plain_shape(builtins.list[EventRow]))
+
+    def messages(
+        self, workflow_id: str, *, unread: bool = False, limit: int = 1000
+    ) -> Awaitable[builtins.list[MessageRow]]:
+        """The messages to a workflow as they are stored, the oldest first, up to `limit`.
+
+        With `unread` only those that it has not received. Raises `WorkflowNotFound`.
+        """
+        found = checked_id(workflow_id)
+        most, is_unread = checked_limit(limit), checked_flag("unread", unread)
+
+        async def ask() -> builtins.list[MessageRow]:
+            rows = await self._asked(
+                partial(self._store.list_messages, found, most, is_unread=is_unread),
+                "reading messages",
+            )
+            return builtins.list(rows) or await self._none_of(found)
+
+        return self._question(LIST_MESSAGES, ask, plain_shape(builtins.list[MessageRow]))
 
     def streams(self, workflow_id: str) -> Awaitable[builtins.list[StreamSummary]]:
         """The streams of a workflow, by key: how much is in them, and whether they are closed.
@@ -363,10 +419,12 @@ def _position(option: str, value: int) -> int:
     return value
 
 
-def _counted_by(by: CountKey | str | Collection[CountKey | str] | None) -> tuple[CountKey, ...]:
-    if by is None:
-        return ()
+def _span_ms(span: Duration) -> int:
+    return max(1, to_ms(seconds_of(span, "span", zero=False)))
+
+
+def _counted_by(by: str | Collection[str], kind: type[K]) -> tuple[K, ...]:
     several = (by,) if isinstance(by, str) else by
     if not isinstance(several, Collection) or isinstance(several, bytes | bytearray) or not several:
         raise InvalidArgument(f"by={by!r}: it must be a text, or a list of texts")
-    return tuple(dict.fromkeys(checked_choice("by", CountKey, key) for key in several))
+    return tuple(dict.fromkeys(checked_choice("by", kind, key) for key in several))

@@ -167,6 +167,43 @@ class WorkflowCount(msgspec.Struct, frozen=True):
     longest_life_ms: int | None = None
 
 
+class StepKey(StrEnum):
+    """What recorded steps can be counted by; their ends by the spans of time they lie in."""
+
+    NAME = "name"
+    COMPLETED = "completed"
+
+
+class StepCountRequest(msgspec.Struct, frozen=True):
+    """How many steps were recorded, for each combination of what they are counted by.
+
+    Meant are those that ended within `completed`, of one of the `names` unless that is None, of
+    this application's and nobody's workflows unless `any_application`. Spans of time and their
+    order are those of a `CountRequest`.
+    """
+
+    by: tuple[StepKey, ...] = (StepKey.NAME,)
+    names: tuple[str, ...] | None = None
+    completed: Window = ALWAYS
+    any_application: bool = False
+    span_ms: int = 60_000
+    limit: int = 1000
+
+
+class StepCount(msgspec.Struct, frozen=True):
+    """How many recorded steps are alike in what they were counted by, and how many of them failed.
+
+    What they were not counted by is None. `completed_at_ms` is the beginning of the span in which
+    they ended, `longest_ms` the longest time that one of them took.
+    """
+
+    number: int
+    failed: int
+    name: str | None = None
+    completed_at_ms: int | None = None
+    longest_ms: int | None = None
+
+
 class StepsRequest(NamedTuple):
     """The steps of a workflow behind a step id, by step id."""
 

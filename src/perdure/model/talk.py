@@ -6,6 +6,8 @@ falls with that.
 
 from typing import NamedTuple
 
+import msgspec
+
 from perdure.model.ids import OwnerToken, StepId, WorkflowId
 from perdure.model.workflow import Checkpoint
 
@@ -82,6 +84,21 @@ class EventRow(NamedTuple):
     key: str
     value: str
     serialization: str | None
+
+
+class MessageRow(msgspec.Struct, frozen=True):
+    """A message to a workflow; `topic` is None for the default one.
+
+    `step_id` is the step that received it, where the row says so.
+    """
+
+    message_id: str
+    topic: str | None
+    message: str
+    serialization: str | None
+    sent_at_ms: int
+    is_consumed: bool
+    step_id: StepId | None
 
 
 class StreamRow(NamedTuple):

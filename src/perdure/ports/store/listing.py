@@ -7,10 +7,13 @@ from perdure.model.ids import WorkflowId
 from perdure.model.listing import (
     CountRequest,
     ListingRequest,
+    StepCount,
+    StepCountRequest,
     StepsRequest,
     StreamSummary,
     WorkflowCount,
 )
+from perdure.model.talk import MessageRow
 from perdure.model.workflow import StepRow, WorkflowRow
 
 
@@ -35,6 +38,13 @@ class ListingStore(Protocol):
         """
         ...
 
+    async def count_steps(self, wanted: StepCountRequest) -> Sequence[StepCount]:
+        """How many recorded steps there are, by what they are counted by. One statement.
+
+        Those that do not say when they ended are left out. A step failed if it recorded an error.
+        """
+        ...
+
     async def list_descendants(self, workflow_id: WorkflowId, limit: int) -> list[WorkflowRow]:
         """Children, their children and so on, each once, at most `limit`. One statement.
 
@@ -52,6 +62,15 @@ class ListingStore(Protocol):
 
     async def list_steps(self, wanted: StepsRequest) -> list[StepRow]:
         """The next steps of a workflow, by step id; without outputs neither these nor errors."""
+        ...
+
+    async def list_messages(
+        self, workflow_id: WorkflowId, limit: int, *, is_unread: bool
+    ) -> Sequence[MessageRow]:
+        """The messages to a workflow in the order of sending, at most `limit` of them.
+
+        With `is_unread` only those that it has not received.
+        """
         ...
 
     async def list_streams(self, workflow_id: WorkflowId) -> Sequence[StreamSummary]:

@@ -8,11 +8,14 @@ from perdure.model.ids import WorkflowId
 from perdure.model.listing import (
     CountRequest,
     ListingRequest,
+    StepCount,
+    StepCountRequest,
     StepsRequest,
     StreamSummary,
     WorkflowCount,
 )
-from perdure.model.wire import STREAM_CLOSED
+from perdure.model.talk import MessageRow
+from perdure.model.wire import NULL_TOPIC, STREAM_CLOSED
 from perdure.model.workflow import StepRow, WorkflowRow
 from perdure.store import compose, listed, rows
 from perdure.store.postgres.concern import Access, Concern
@@ -39,6 +42,12 @@ class Listing(Concern):
         found = await self._looked_up(composed.text, *composed.parameters)
         return [listed.workflow_count(row, wanted.by) for row in found]
 
+    async def count_steps(self, wanted: StepCountRequest) -> list[StepCount]:
+        """See `perdure.ports.store.ListingStore.count_steps`."""
+        asked = listed.counted_steps(wanted, self._application)
+        found = await self._looked_up(self._database.queries["count_steps"], *asked, wanted.limit)
+        return [listed.step_count(row) for row in found]
+
     async def list_descendants(self, workflow_id: WorkflowId, limit: int) -> list[WorkflowRow]:
         """See `perdure.ports.store.ListingStore.list_descendants`."""
         found = await self._looked_up(self._database.queries["descendants"], workflow_id, limit)
@@ -53,6 +62,14 @@ class Listing(Concern):
         """See `perdure.ports.store.ListingStore.list_steps`."""
         found = await self._database.fetch("steps_page", *wanted)
         return [rows.step_row(row) for row in found]
+
+    async def list_messages(
+        self, workflow_id: WorkflowId, limit: int, *, is_unread: bool
+    ) -> list[MessageRow]:
+        """See `perdure.ports.store.ListingStore.list_messages`."""
+        asked = workflow_id, limit, is_unread, NULL_TOPIC
+        found = await self._looked_up(self._database.queries["messages_of"], *asked)
+        return [listed.message_row(row) for row in found]
 
     async def list_streams(self, workflow_id: WorkflowId) -> list[StreamSummary]:
         """See `perdure.ports.store.ListingStore.list_streams`."""

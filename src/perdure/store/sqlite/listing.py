@@ -7,14 +7,17 @@ from perdure.model.ids import WorkflowId
 from perdure.model.listing import (
     CountRequest,
     ListingRequest,
+    StepCount,
+    StepCountRequest,
     StepsRequest,
     StreamSummary,
     WorkflowCount,
 )
-from perdure.model.wire import STREAM_CLOSED
+from perdure.model.talk import MessageRow
+from perdure.model.wire import NULL_TOPIC, STREAM_CLOSED
 from perdure.model.workflow import StepRow, WorkflowRow
 from perdure.store import compose, listed, rows
-from perdure.store.sqlite.concern import Concern
+from perdure.store.sqlite.concern import Concern, packed
 from perdure.store.sqlite.connection import Connection, Parameters
 from perdure.store.sqlite.dialect import Dialect
 
@@ -35,6 +38,14 @@ class Listing(Concern):
         composed = compose.count_workflows(wanted, self._application, _DIALECT)
         found = await self._looked_up(composed.text, composed.parameters)
         return [listed.workflow_count(row, wanted.by) for row in found]
+
+    async def count_steps(self, wanted: StepCountRequest) -> list[StepCount]:
+        """See `perdure.ports.store.ListingStore.count_steps`."""
+        asked = listed.counted_steps(wanted, self._application)._asdict()
+        if asked["names"] is not None:
+            asked["names"] = packed(asked["names"])
+        found = await self._looked_up(self._queries["count_steps"], asked | {"limit": wanted.limit})
+        return [listed.step_count(row) for row in found]
 
     async def list_descendants(self, workflow_id: WorkflowId, limit: int) -> list[WorkflowRow]:
         """See `perdure.ports.store.ListingStore.list_descendants`."""
@@ -58,6 +69,14 @@ class Listing(Concern):
         }
         found = await self._looked_up(self._queries["steps_page"], asked)
         return [rows.step_row(row) for row in found]
+
+    async def list_messages(
+        self, workflow_id: WorkflowId, limit: int, *, is_unread: bool
+    ) -> list[MessageRow]:
+        """See `perdure.ports.store.ListingStore.list_messages`."""
+        asked = {"id": workflow_id, "limit": limit, "unread": is_unread, "default": NULL_TOPIC}
+        found = await self._looked_up(self._queries["messages_of"], asked)
+        return [listed.message_row(row) for row in found]
 
     async def list_streams(self, workflow_id: WorkflowId) -> list[StreamSummary]:
         """See `perdure.ports.store.ListingStore.list_streams`."""

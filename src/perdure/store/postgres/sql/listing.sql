@@ -44,6 +44,34 @@ WHERE s.workflow_uuid = $1 AND s.function_id > $2
 ORDER BY s.function_id
 LIMIT $3;
 
+-- name: count_steps
+-- How many steps ended from $1 to $2, how many of them failed, and the longest time of one: those of
+-- the names $3 and of the application $4 or none, where these are not NULL; by name if $5, and by
+-- spans of $6 milliseconds where that is not NULL; at most $7 rows.
+SELECT
+    count(*) AS number, count(NULLIF(s.error, '')) AS failed,
+    max(s.completed_at_epoch_ms - s.started_at_epoch_ms) AS longest,
+    CASE WHEN $5::boolean THEN s.function_name END COLLATE "C" AS key_name,
+    s.completed_at_epoch_ms - s.completed_at_epoch_ms % $6::bigint AS key_completed
+FROM {schema}.operation_outputs s
+WHERE s.completed_at_epoch_ms BETWEEN $1 AND $2
+    AND ($3::text[] IS NULL OR s.function_name = ANY($3::text[]))
+    AND ($4::text IS NULL OR s.application_name = $4 OR s.application_name IS NULL)
+GROUP BY 4, 5
+ORDER BY 5, 1 DESC, 4
+LIMIT $7;
+
+-- name: messages_of
+-- The first $2 messages to a workflow, of all, or of those that it has not received if $3. $4 is how
+-- the default topic is stored.
+SELECT
+    n.message_uuid, NULLIF(n.topic, $4) AS topic, n.message, n.serialization,
+    n.created_at_epoch_ms, n.consumed, n.consumed_by_function_id
+FROM {schema}.notifications n
+WHERE n.destination_uuid = $1 AND NOT (n.consumed AND $3::boolean)
+ORDER BY n.created_at_epoch_ms, n.message_uuid COLLATE "C"
+LIMIT $2;
+
 -- name: streams_of
 -- The streams of a workflow, by key: how many values, and whether its last row is the text $2,
 -- which marks the end.

@@ -40,6 +40,34 @@ WHERE s.workflow_uuid = :id AND s.function_id > :after
 ORDER BY s.function_id
 LIMIT :limit;
 
+-- name: count_steps
+-- How many steps ended from :since to :until, how many of them failed, and the longest time of one:
+-- those of the :names (a JSON array) and of the :application or none, where these are not NULL; by
+-- name if :by_name, and by spans of :span milliseconds where that is not NULL; at most :limit rows.
+SELECT
+    count(*) AS number, count(NULLIF(s.error, '')) AS failed,
+    max(s.completed_at_epoch_ms - s.started_at_epoch_ms) AS longest,
+    CASE WHEN :by_name THEN s.function_name END AS key_name,
+    s.completed_at_epoch_ms - s.completed_at_epoch_ms % :span AS key_completed
+FROM operation_outputs s
+WHERE s.completed_at_epoch_ms BETWEEN :since AND :until
+    AND (:names IS NULL OR s.function_name IN (SELECT value FROM json_each(:names)))
+    AND (:application IS NULL OR s.application_name = :application OR s.application_name IS NULL)
+GROUP BY 4, 5
+ORDER BY 5, 1 DESC, 4
+LIMIT :limit;
+
+-- name: messages_of
+-- The first :limit messages to a workflow, of all, or of those that it has not received if :unread.
+-- :default is how the default topic is stored.
+SELECT
+    n.message_uuid, NULLIF(n.topic, :default) AS topic, n.message, n.serialization,
+    n.created_at_epoch_ms, n.consumed, n.consumed_by_function_id
+FROM notifications n
+WHERE n.destination_uuid = :id AND NOT (n.consumed AND :unread)
+ORDER BY n.created_at_epoch_ms, n.message_uuid
+LIMIT :limit;
+
 -- name: streams_of
 -- The streams of a workflow, by key: how many values, and whether its last row is the mark of the
 -- :end.

@@ -384,7 +384,8 @@ def reader_on(
 ) -> StreamReader[Any]:
     """A reader through that engine, its run's, or the only one."""
     found = speaker_here("read_stream", speaker)
-    return RecordedReader(found, key, offset=offset, timeout=timeout, annotation=annotation)
+    kind = RecordedReader if found.records else StreamReader
+    return kind(found, key, offset=offset, timeout=timeout, annotation=annotation)
 
 
 @overload

@@ -66,7 +66,12 @@ class TimedCall(DurableCall[T_co]):
     waits: ClassVar[bool] = True
 
     def __init__(
-        self, name: str, limit: Duration | None, refusal: PerdureError | None = None
+        self,
+        name: str,
+        limit: Duration | None,
+        refusal: PerdureError | None = None,
+        *,
+        is_plain: bool = False,
     ) -> None:
         timeout_s: float | None = None
         if refusal is None and limit is not None:
@@ -74,7 +79,7 @@ class TimedCall(DurableCall[T_co]):
                 timeout_s = seconds_of(limit, "timeout")
             except PerdureError as error:
                 refusal = error
-        super().__init__(name, refusal)
+        super().__init__(name, refusal, is_plain=is_plain)
         self._timeout_s = timeout_s
         self._limit_id: StepId | None = None
         place = self._place
@@ -150,10 +155,15 @@ def body_only(what: str) -> PerdureError | None:
     return NotRunning(f"{what} was called outside a workflow; it belongs to a workflow's body")
 
 
+def is_plain(chosen: Speaker | None) -> bool:
+    """Whether a call was made on a client: then it is nowhere a step."""
+    return chosen is not None and not chosen.records
+
+
 def speaker_here(what: str, chosen: Speaker | None = None) -> Speaker:
     """Whom a call talks through: its run's engine, the one it was made on, or the only one."""
     place = PLACE.get()
-    if place is None:
+    if place is None or is_plain(chosen):
         speaker = chosen or RUNNING.only_one(what).talk
         speaker.check_open()
     else:

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from perdure import Engine, Message, get_event, read_stream, select_workflow
+from perdure import (
+    Engine,
+    Message,
+    get_event,
+    read_stream,
+    select_workflow,
+    set_event,
+    workflow,
+)
+from perdure.engine import talk as talk_module
 from perdure.model.ids import WorkflowId
 from tests.acceptance.talk_program import MESSAGES, TOPICS, VALUES
 from tests.support.engines import Lab, open_lab
@@ -16,10 +25,12 @@ from tests.support.process import ChildProcess
 from tests.support.proxy import FaultProxy
 from tests.support.talking import (
     all_of,
+    gate,
     insert_workflow,
     messages,
     never_polling,
     of,
+    open_gate,
     receives,
     stored_stream,
     until_wanted,
@@ -162,6 +173,34 @@ async def test_who_begins_to_listen_is_told_what_is_waited_for(
     await runner.send("r", "found", "t")
     async with asyncio.timeout(30):
         assert await first == "r"
+
+
+async def test_what_was_said_last_is_told_before_a_process_stops(
+    cut_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was said in the pause after another announcement; nobody would tell it afterwards."""
+    never_polling(monkeypatch)
+    monkeypatch.setattr(talk_module, "PAUSE_S", 0.5)
+    lab = cut_lab
+
+    @workflow(name="says two")
+    async def says_two() -> None:
+        await set_event("one", 1)
+        await gate("two")
+        await set_event("two", 2)
+
+    waiter = await lab.start(heartbeat=5)
+    there = waiter.handle("w")
+    one, two = (asyncio.ensure_future(of(there.event(key))) for key in ("one", "two"))
+    await eventually(lambda: waiter.kernel.talk.signals.waiting == 2)
+    speaker = await lab.start(says_two, heartbeat=5)
+    handle = await says_two.options(id="w", engine=speaker).start()
+    async with asyncio.timeout(30):
+        assert await one == 1
+        open_gate("two")
+        await handle.result()
+        await speaker.stop()
+        assert await two == 2
 
 
 async def test_a_half_open_connection_costs_seconds(postgres_url: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -17,9 +18,11 @@ from perdure import (
     recv,
     select_workflow,
     set_event,
+    timeout,
     workflow,
     write_stream,
 )
+from perdure.errors import DatabaseUnavailable
 from perdure.model.ids import WorkflowId
 from tests.support.engines import Lab
 from tests.support.talking import (
@@ -275,3 +278,112 @@ async def test_a_wait_that_ends_leaves_nothing_behind(lab: Lab) -> None:
     await join(["r"])
     assert signals.waiting == 0
     await eventually(lambda: not lab.clock.sleepers(2_000))
+
+
+WAITS: dict[str, Any] = {
+    "message": lambda: recv("t"),
+    "event": lambda: get_event("p", "k"),
+    "value": lambda: anext(read_stream("p", "s")),
+    "end": lambda: select_workflow(["p", "rival"]),
+}
+NAMES = {
+    "message": "DBOS.recv",
+    "event": "DBOS.getEvent",
+    "value": "DBOS.readStream",
+    "end": "DBOS.waitFirst",
+}
+
+
+async def arrive(lab: Lab) -> None:
+    """What each of the waits waits for, from other programs."""
+    portable = ("'\"late\"'", "'portable_json'")
+    for table, columns in (
+        ("notifications", {"message_uuid": "'m'", "destination_uuid": "'w'", "topic": "'t'"}),
+        ("workflow_events", {"workflow_uuid": "'p'", "key": "'k'"}),
+        ("streams", {"workflow_uuid": "'p'", "key": "'s'", '"offset"': "0", "function_id": "1"}),
+    ):
+        value = "message" if table == "notifications" else "value"
+        row = {**columns, value: portable[0], "serialization": portable[1]}
+        await lab.backdoor.run(
+            f"INSERT INTO {table} ({', '.join(row)}) VALUES ({', '.join(row.values())})"
+        )
+    await lab.backdoor.run("UPDATE workflow_status SET status = 'SUCCESS' WHERE name = 'other'")
+
+
+@pytest.mark.parametrize("kind", WAITS)
+async def test_what_a_rival_recorded_during_a_wait_is_adopted(memory_lab: Lab, kind: str) -> None:
+    """Whoever recorded first decides; what came here is left, a message for the next `recv`."""
+    lab = memory_lab
+
+    @workflow(name="waits")
+    async def waits() -> Any:
+        return [await WAITS[kind](), await recv("t", timeout=0)]
+
+    engine = await lab.start(waits)
+    await insert_workflow(lab, "p", status="PENDING")
+    await waits.options(id="w").start()
+    kernel = engine.kernel
+    await eventually(
+        lambda: kernel.talk.signals.waiting + kernel.waiter.waited_for(WorkflowId("p")) == 1
+    )
+    await lab.backdoor.run(
+        "INSERT INTO operation_outputs (workflow_uuid, function_id, function_name, output,"
+        " serialization, completed_at_epoch_ms)"
+        " VALUES ('w', 1, ?, '\"rival\"', 'portable_json', 7)",
+        NAMES[kind],
+    )
+    await arrive(lab)
+    assert (await lab.until("w"))["status"] == "SUCCESS"
+    assert await lab.output("w") == '["rival","late"]'
+
+
+async def test_trouble_with_the_database_ends_no_wait(memory_lab: Lab) -> None:
+    """Neither at the first look nor at any later one: it is waited out, and not recorded."""
+    lab = memory_lab
+    await lab.start(*EVERYTHING)
+    trouble = DatabaseUnavailable("away")
+    for method in ("receive", "events", "stream_pages"):
+        lab.store.fail(method, trouble, times=2)
+    await says.options(id="says").start("trouble")
+    futures = await waiters_of_each_kind(lab, "trouble")
+    for method in ("receive", "events", "stream_pages", "topics_with_messages"):
+        lab.store.fail(method, trouble, times=2)
+    open_gate("trouble")
+    await lab.engine.send("r", "hello", "t")
+    assert await asyncio.gather(*futures) == answers("trouble")
+
+
+@pytest.mark.parametrize("long", [1e300, timedelta.max, timedelta(days=3650)], ids=str)
+async def test_very_long_limits_are_kept_and_never_overflow(memory_lab: Lab, long: Any) -> None:
+    """As those of a sleep; what comes in time is there."""
+    lab = memory_lab
+
+    @workflow(name="patient")
+    async def patient() -> list[Any]:
+        async def reads() -> Any:
+            return await anext(read_stream("p", "s", timeout=long))
+
+        return [
+            await recv("t", timeout=long),
+            await get_event("p", "k", timeout=long),
+            await timeout(reads(), long),
+        ]
+
+    await lab.start(patient)
+    handle = await patient.options(id="w").start()
+    await lab.until_asleep(300_000_000)
+    await insert_workflow(lab, "p", status="PENDING")
+    await arrive(lab)
+    assert await handle.result() == ["late"] * 3
+
+
+async def test_what_was_read_is_recorded_as_its_publisher_wrote_it(lab: Lab) -> None:
+    """Its text and its label, whatever format this application writes."""
+    await lab.start(asks_one, receives_one)
+    await insert_workflow(lab, "p")
+    await lab.backdoor.run(
+        "INSERT INTO workflow_events (workflow_uuid, key, value) VALUES ('p', 'k', '[1 ,2]')"
+    )
+    assert await asks_one.options(id="a")("p") == [1, 2]
+    (row,) = await lab.steps("a")
+    assert (row["output"], row["serialization"]) == ("[1 ,2]", None)

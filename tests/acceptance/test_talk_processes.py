@@ -18,6 +18,7 @@ from perdure import (
     workflow,
 )
 from perdure.engine import talk as talk_module
+from perdure.engine.signals import Signals
 from perdure.model.ids import WorkflowId
 from tests.acceptance.talk_program import MESSAGES, TOPICS, VALUES
 from tests.support.engines import Lab, open_lab
@@ -180,6 +181,8 @@ async def test_what_was_said_last_is_told_before_a_process_stops(
 ) -> None:
     """It was said in the pause after another announcement; nobody would tell it afterwards."""
     never_polling(monkeypatch)
+    # Nor does anybody look because a process stops.
+    monkeypatch.setattr(Signals, "hear_all", lambda _: None)
     monkeypatch.setattr(talk_module, "PAUSE_S", 0.5)
     lab = cut_lab
 

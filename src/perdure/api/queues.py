@@ -11,7 +11,7 @@ from perdure.api.options import refuse_unknown
 from perdure.api.queue import Queue, QueueChanges, options_of
 from perdure.engine.committer import Retry
 from perdure.engine.queues import register_queue
-from perdure.errors import ConfigurationError, UnknownQueue
+from perdure.errors import ConfigurationError, InvalidArgument, UnknownQueue
 from perdure.logic.queues import OnConflict, check_name, check_settings, refuse_foreign
 from perdure.model.queue import QueueDepth, QueueRow, QueueSettings
 from perdure.ports.store import Store
@@ -50,6 +50,8 @@ class Queues:
         `queue.on_conflict` decides where one of that name is registered already. Raises
         `QueueOwnedByAnother` if it is another application's.
         """
+        if not isinstance(queue, Queue):
+            raise InvalidArgument(f"{queue!r:.40} is no Queue: write Queue(name)")
         operator = self._operator
         if operator.version is None and queue.on_conflict is OnConflict.UPDATE_IF_LATEST_VERSION:
             raise ConfigurationError(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from perdure.api.options import refuse_unknown
 from perdure.api.queue import Queue, QueueChanges, options_of
 from perdure.engine.committer import Retry
-from perdure.engine.queues import register_queue
+from perdure.engine.queues import register_queue, warn_of_keyless
 from perdure.errors import ConfigurationError, InvalidArgument, UnknownQueue
 from perdure.logic.queues import OnConflict, check_name, check_settings, refuse_foreign
 from perdure.model.queue import QueueDepth, QueueRow, QueueSettings
@@ -86,19 +86,27 @@ class Queues:
 
         Raises `ConfigurationError` if the queue could not be what it would become, and
         `UnknownQueue`. A queue stays partitioned without limits of its partitions until it is given
-        `partitioned=False`.
+        `partitioned=False`. What waits without a key in a queue that becomes partitioned is never
+        begun: a warning says so.
         """
         check_name(name)
         refuse_unknown(changes, QueueChanges, ConfigurationError)
 
+        was_partitioned = False
+
         def decide(standing: QueueRow) -> QueueSettings:
+            nonlocal was_partitioned
+            was_partitioned = standing.settings.partitioned
             refuse_foreign(standing, self._operator.application)
             return _changed(standing.settings, changes)
 
         row = await self._retry(
             lambda: self._store.change_queue(name, decide), f"changing queue {name!r}"
         )
-        return await self._told(name, row)
+        changed = await self._told(name, row)
+        if changed.settings.partitioned and not was_partitioned:
+            await warn_of_keyless(self._store, self._retry, name)
+        return changed
 
     async def pause(self, name: str) -> QueueRow:
         """Let nothing more be started from a queue; what runs goes on, and calls may be enqueued.

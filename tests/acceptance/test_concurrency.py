@@ -20,7 +20,7 @@ from perdure import (
 )
 from perdure.errors import CallSpent, InvalidArgument, WrongPlace
 from tests.support.branches import FOREVER, break_down, hold, outputs, say, words
-from tests.support.engines import Lab
+from tests.support.engines import Lab, settle
 from tests.support.waiting import eventually
 from tests.support.workflows import look
 
@@ -151,6 +151,35 @@ async def test_a_message_that_a_loser_took_unseen_is_put_back(lab: Lab) -> None:
     assert [row["output"] for row in received] == ['"one"', '"two"']
     assert (await lab.rerun("w"))["status"] == "SUCCESS"
     assert await lab.output("w") == '[0,"one","two"]'
+
+
+async def test_a_message_taken_when_the_time_is_up_is_put_back(lab: Lab) -> None:
+    """It was taken in the database, and the answer came when the limit had decided."""
+    ready = asyncio.Event()
+
+    @workflow(name="limited")
+    async def limited() -> list[Any]:
+        await run_step("ready", ready.wait)
+        try:
+            found = [await timeout(recv("a"), 3_600)]
+        except TimeoutError:
+            found = ["late"]
+        return [*found, await recv("a", timeout=FOREVER)]
+
+    await lab.start(limited)
+    handle = await limited.options(id="w").start()
+    await handle.send("one", "a")
+    held = lab.store.hold("receive", after=True)
+    ready.set()
+    await held.reached()
+    await lab.until_asleep(3_500)
+    lab.clock.leap(3_700)
+    await eventually(lambda: not lab.clock.sleepers(3_500))
+    await settle()
+    held.open()
+    assert await handle == ["late", "one"]
+    assert (await lab.rerun("w"))["status"] == "SUCCESS"
+    assert await lab.output("w") == '["late","one"]'
 
 
 async def test_a_message_that_the_code_of_a_loser_saw_is_consumed(lab: Lab) -> None:

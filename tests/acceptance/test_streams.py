@@ -274,12 +274,23 @@ async def test_refusals(memory_lab: Lab) -> None:
         await write_stream("s", 1)
     with pytest.raises(WorkflowNotFound):
         await all_of(read_stream("nobody", "s"))
-    wrong: list[dict[str, Any]] = [{"offset": -1}, {"offset": True}, {"timeout": -1}]
+    wrong: list[dict[str, Any]] = [
+        {"offset": -1},
+        {"offset": True},
+        {"offset": 2**63},
+        {"timeout": -1},
+    ]
     for options in wrong:
         with pytest.raises(InvalidArgument):
             read_stream("w", "s", **options)
     with pytest.raises(InvalidArgument):
         read_stream("w", "k" * 9_000)
+
+
+async def test_an_offset_that_no_stream_reaches_is_one_behind_its_end(lab: Lab) -> None:
+    await lab.start(writes)
+    await writes.options(id="w")([1], close=False)
+    assert await all_of(read_stream("w", "s", offset=2**63 - 1)) == []
 
 
 WRONG: dict[str, Any] = {

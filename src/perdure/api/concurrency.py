@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, Generic, Literal, Self, TypeVar, cast, overload
 
 from perdure.engine.journal import PendingCall
-from perdure.engine.race import BranchOf, Ended, bounded, refuse_branches, spend
+from perdure.engine.race import BranchOf, Ended, bounded, lose, refuse_branches, spend
 from perdure.engine.run import Run
 from perdure.engine.scopes import ScopeCall
 from perdure.errors import InvalidArgument, PerdureError
@@ -227,9 +227,7 @@ class SelectCall(ScopeCall[Selected[T]]):
         async with _PlainRace(self.branches, self.at_once) as race:
             first = await race.first()
             ended = race.ends[first]
-        for index, branch in enumerate(self.branches):
-            if index != first and isinstance(branch, PendingCall):
-                branch.lose()
+        lose(self.branches, first)
         if ended.is_signal:
             ended.result()
         return self.conclude(first, ended)

@@ -48,6 +48,9 @@ T = TypeVar("T")
 PAGE: Final = 100
 """How many values a reader reads ahead."""
 
+_ENDLESS: Final = 2**63
+"""No stream gets so far, and no database counts further."""
+
 
 class AppendCall(DurableCall[None]):
     """One value appended to a stream of the workflow itself, in its body or in a step of it."""
@@ -182,8 +185,8 @@ class StreamReader(Generic[T]):
         timeout: Duration | None = None,
         annotation: Any = Any,
     ) -> None:
-        if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
-            raise InvalidArgument(f"offset={offset!r}: values are counted from 0")
+        if type(offset) is not int or not 0 <= offset < _ENDLESS:
+            raise InvalidArgument(f"offset={offset!r}: values are counted from 0, below 2**63")
         self._speaker = speaker
         self._key = Key(checked_id(key.workflow_id), checked_key(key.key))
         self._timeout_s = None if timeout is None else seconds_of(timeout, "timeout")

@@ -10,7 +10,9 @@ from perdure import gather, run_step, sleep, step, workflow
 from perdure.engine import sweeper
 from perdure.engine.kernel import Kernel
 from perdure.model.lease import Beat
-from tests.support.engines import Lab
+from perdure.store.sqlite.writer import Writer
+from tests.support.engines import Lab, settle
+from tests.support.held import sleeper
 from tests.support.statements import logged_connections, sqlite_statements
 from tests.support.waiting import eventually
 from tests.support.workflows import child, look
@@ -231,3 +233,31 @@ async def test_an_idle_engine_says_nothing_beside_its_heartbeat(
     beats.clear()
     await eventually(lambda: len(beats) >= 5)
     assert [call.method for call in lab.store.calls] == []
+
+
+@pytest.mark.parametrize("shared_lab", ["sqlite"], indirect=True)
+async def test_a_process_looks_at_nothing_because_of_its_own_commits(
+    shared_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though a run of it sleeps: what was committed to the file was not committed by others."""
+    answers: list[asyncio.Future[None]] = []
+    ask = Writer.look
+
+    def noting(self: Writer) -> asyncio.Future[None]:
+        answers.append(ask(self))
+        return answers[-1]
+
+    engine = await shared_lab.start(sleeper, one_step, **QUIET)
+    await shared_lab.until_queues_are_read()
+    await sleeper.start()
+    await shared_lab.until_asleep(80_000)
+    hints: list[str] = []
+    monkeypatch.setattr(engine.kernel, "on_hint", hints.append)
+    monkeypatch.setattr(Writer, "look", noting)
+    shared_lab.store.forget()
+    for asked in range(1, 4):
+        await one_step()
+        await eventually(lambda: len(answers) >= asked and answers[-1].done())  # noqa: B023 - awaited here
+    await settle()
+    assert hints == []
+    assert set(shared_lab.store.counts) == {"start", "record", "finish"}

@@ -12,7 +12,9 @@ from perdure import Client, Queue, WorkflowHandle, current, recv, sleep, step, w
 from perdure.api.management import Workflows
 from perdure.engine import polling, sweeper
 from perdure.engine.hints import HintKind
-from tests.support.engines import Lab
+from perdure.engine.kernel import Kernel
+from perdure.ports.store.hints import TALK
+from tests.support.engines import Lab, settle
 from tests.support.held import AT_ITS_END, AT_ONCE, Held, held_in, sleeper
 from tests.support.waiting import eventually
 from tests.support.workflows import child
@@ -30,8 +32,24 @@ def never_looking(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweeper, "OWNERSHIP_POLL_S", 1_000.0)
 
 
+def hints_heard(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What engines hear from now on."""
+    heard: list[str] = []
+    on_hint = Kernel.on_hint
+
+    def noting(self: Kernel, text: str) -> None:
+        heard.append(text)
+        on_hint(self, text)
+
+    monkeypatch.setattr(Kernel, "on_hint", noting)
+    return heard
+
+
 FAR = pytest.mark.parametrize("shared_lab", ["postgres"], indirect=True)
-"""Where processes hear hints of each other; on one file the shared poll tells them."""
+"""Where processes hear hints that name workflows."""
+
+ON_A_FILE = pytest.mark.parametrize("shared_lab", ["sqlite"], indirect=True)
+"""Where they only notice that others committed something."""
 
 
 @pytest.mark.usefixtures("never_looking")
@@ -47,11 +65,10 @@ async def test_a_run_here_that_waits_ends_at_once(memory_lab: Lab, how: str, kin
     assert held.told == ([True] if kind == "preemptible_thread" else [])
 
 
-@FAR
 @pytest.mark.usefixtures("never_looking")
 @pytest.mark.parametrize("how", TAKEN)
-async def test_a_run_elsewhere_that_waits_ends_at_once(shared_lab: Lab, how: str) -> None:
-    """By a hint, from an engine and from a client."""
+async def test_a_run_elsewhere_that_sleeps_ends_at_once(shared_lab: Lab, how: str) -> None:
+    """By a hint of whoever did it, here a client."""
     held = Held()
     await held_in(shared_lab, held, "sleeping", queues=[Queue("nobodys")], listen=[])
     runs = shared_lab.engine.kernel.runner.runs
@@ -60,6 +77,60 @@ async def test_a_run_elsewhere_that_waits_ends_at_once(shared_lab: Lab, how: str
         await eventually(lambda: not runs)
     assert shared_lab.clock.sleepers(80_000) == []
     assert held.after == []
+
+
+@pytest.mark.usefixtures("never_looking")
+@pytest.mark.parametrize("kind", [kind for kind in AT_ONCE if kind != "sleeping"])
+async def test_whatever_a_cancelled_run_elsewhere_waits_for(shared_lab: Lab, kind: str) -> None:
+    """It ends at once, by a hint of another engine."""
+    held = Held()
+    await held_in(shared_lab, held, kind)
+    runs = shared_lab.engine.kernel.runner.runs
+    other = await shared_lab.start(child)
+    assert await other.workflows.cancel("w") == ["w"]
+    await eventually(lambda: "w" not in runs)
+    assert held.after == []
+    assert held.told == ([True] if kind == "preemptible_thread" else [])
+
+
+@ON_A_FILE
+@pytest.mark.usefixtures("never_looking")
+@pytest.mark.parametrize(("kind", "looks"), [("sleeping", 1), ("running", 0)])
+async def test_however_much_others_commit_few_looks_are_taken(
+    shared_lab: Lab, monkeypatch: pytest.MonkeyPatch, kind: str, looks: int
+) -> None:
+    """One for as long as the rest after it lasts, and none at runs that could not end at once."""
+    monkeypatch.setattr(sweeper, "LEAST_REST_S", 1_000.0)
+    held = Held()
+    await held_in(shared_lab, held, kind)
+    heard = hints_heard(monkeypatch)
+    shared_lab.store.forget()
+    async with Client(shared_lab.url) as client:
+        for number in range(5):
+            await client.send("w", "a message")
+            await eventually(lambda: len(heard) > number)  # noqa: B023 - awaited here
+    await settle()
+    assert set(heard) == {TALK}
+    assert shared_lab.store.counts["lost"] == looks
+    held.go.set()
+
+
+@ON_A_FILE
+@pytest.mark.usefixtures("never_looking")
+async def test_what_is_cancelled_while_it_rests_is_found_after_that(
+    shared_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However soon after another commit."""
+    monkeypatch.setattr(sweeper, "LEAST_REST_S", 0.3)
+    engine = await shared_lab.start(sleeper)
+    store = shared_lab.store
+    await sleeper.options(id="s").start()
+    await shared_lab.until_asleep(80_000)
+    async with Client(shared_lab.url) as client:
+        await client.send("s", "not for long")
+        await eventually(lambda: store.counts["lost"])
+        await client.workflows.cancel("s")
+        await eventually(lambda: not engine.kernel.runner.runs)
 
 
 @FAR
@@ -170,7 +241,6 @@ async def test_a_cancelled_receiver_takes_nothing(lab: Lab) -> None:
     assert await handle.result(timeout=20) == "late"
 
 
-@FAR
 @pytest.mark.usefixtures("never_looking")
 async def test_a_wait_for_what_is_cancelled_elsewhere_ends_at_once(
     shared_lab: Lab, monkeypatch: pytest.MonkeyPatch

@@ -5,14 +5,17 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from perdure import current, sleep, step, workflow
+from perdure import current, recv, sleep, step, workflow
 from perdure.api.workflow import Workflow
 from tests.support.engines import Lab
 from tests.support.waiting import eventually
 
 DAY = 86_400
 
-AT_ONCE = ["sleeping", "waiting", "preemptible", "preemptible_thread"]
+WAITING = ["sleeping", "receiving", "waiting"]
+"""Calls that only wait, for a day."""
+
+AT_ONCE = [*WAITING, "preemptible", "preemptible_thread"]
 """Calls that a signal to their run ends at once."""
 
 AT_ITS_END = ["running", "thread"]
@@ -48,6 +51,9 @@ class Held:
 
     def sleeping(self) -> Any:
         return lambda: sleep(DAY)
+
+    def receiving(self) -> Any:
+        return lambda: recv(timeout=DAY)
 
     def waiting(self) -> Any:
         return sleeper
@@ -92,7 +98,7 @@ async def held_in(lab: Lab, held: Held, kind: str, **options: Any) -> None:
     each = held.workflow(kind)
     engine = await lab.start(each, sleeper, **options)
     await each.options(id="w", engine=engine).start()
-    if kind in {"sleeping", "waiting"}:
+    if kind in WAITING:
         await lab.until_asleep(DAY - 1)
     else:
         await eventually(held.begun.is_set)

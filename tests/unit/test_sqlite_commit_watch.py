@@ -7,6 +7,7 @@ import logging
 import sqlite3
 import time
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -62,20 +63,36 @@ class Ear:
         await eventually(lambda: self.looks >= wanted)
 
 
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    opened = SqliteStore(
-        f"sqlite:///{tmp_path}/app.db", application_name="app", clock=MovableClock()
-    )
-    await opened.migrate()
-    await opened.open()
-    yield opened
-    await opened.close()
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[SqliteStore]:
+    store = SqliteStore(f"sqlite:///{folder}/app.db", application_name="app", clock=MovableClock())
+    await store.migrate()
+    await store.open()
+    yield store
+    await store.close()
 
 
 @pytest.fixture
-async def ear(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Ear]:
-    made = Ear(store, monkeypatch)
+async def own(tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    """The store of the process that listens."""
+    async with opened(tmp_path) as store:
+        yield store
+
+
+@pytest.fixture
+async def store(own: SqliteStore, tmp_path: Path) -> AsyncIterator[SqliteStore]:
+    """That of another process."""
+    del own
+    async with opened(tmp_path) as other:
+        yield other
+
+
+@pytest.fixture
+async def ear(
+    own: SqliteStore, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Ear]:
+    del store
+    made = Ear(own, monkeypatch)
     await made.open()
     yield made
     await made.link.close()
@@ -92,6 +109,32 @@ async def test_an_enqueue_is_heard(store: SqliteStore, ear: Ear) -> None:
     await enqueue(store, ear)
     await ear.hears(2)
     assert ear.heard == HEARD
+
+
+async def test_of_what_the_process_itself_commits_only_work_is_told(
+    own: SqliteStore, store: SqliteStore, ear: Ear
+) -> None:
+    """Nobody here has to look for what was done here: whoever did it says so."""
+    await ear.beat()
+    await enqueue(own, ear)
+    await ear.hears(1)
+    await ear.looks_on()
+    assert ear.heard == [WORK]
+    await enqueue(store, ear)
+    await ear.hears(3)
+    assert ear.heard == [WORK, *HEARD]
+
+
+async def test_a_commit_between_those_of_the_process_is_told(
+    own: SqliteStore, store: SqliteStore, ear: Ear
+) -> None:
+    """However many of its own come before the next look."""
+    await ear.beat()
+    for each in (own, store, own):
+        await enqueue(each, ear, name="unregistered")
+    await ear.hears(1)
+    await ear.looks_on()
+    assert set(ear.heard) == {TALK}
 
 
 async def test_each_queue_with_work_is_named(store: SqliteStore, ear: Ear) -> None:
@@ -124,11 +167,16 @@ async def test_a_commit_without_work_for_this_process_names_no_queue(
     assert ear.heard == [TALK]
 
 
-async def test_what_a_beat_has_seen_is_not_told_again(store: SqliteStore, ear: Ear) -> None:
+async def test_work_that_a_beat_has_seen_is_not_told_again(
+    store: SqliteStore, ear: Ear, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only that others committed, for what else they did no beat sees."""
+    monkeypatch.setattr("perdure.store.sqlite.commit_watch.EVERY_S", 1.0)
+    await ear.beat()
     await enqueue(store, ear)
     await ear.beat()
-    await ear.looks_on()
-    assert ear.heard == []
+    await ear.hears(1)
+    assert ear.heard == [TALK]
 
 
 async def test_nothing_is_watched_before_the_first_beat(store: SqliteStore, ear: Ear) -> None:

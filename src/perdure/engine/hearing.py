@@ -39,6 +39,7 @@ class Ear(NamedTuple):
         """Hints may have been missed, or say no more than that others committed."""
         self.signals.hear_all()
         self.waiter.hear_all()
+        self.ownership.others_committed()
 
     def _hear_of_workflows(self, hint: Hint) -> bool:
         """Whether it was about workflows that are named, or who waits for them."""

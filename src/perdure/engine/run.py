@@ -278,6 +278,11 @@ class Run:
         return bool(calls) and all(call.interruptible for call in calls) and self._is_in_calls()
 
     @property
+    def is_stoppable(self) -> bool:
+        """Whether a signal would end a durable call of it at this moment."""
+        return any(call.interruptible and not call.is_scope for call in self.inflight)
+
+    @property
     def is_busy(self) -> bool:
         """Whether the body does more at this moment than to wait in durable calls."""
         calls = self.inflight

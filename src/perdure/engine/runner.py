@@ -162,6 +162,10 @@ class Runner:
         """How many runs do more at this moment than to wait."""
         return sum(run.is_busy for run in self.runs.values())
 
+    def stoppable(self) -> list[WorkflowId]:
+        """The runs of which a signal would end something at this moment."""
+        return [each for each, run in self.runs.items() if run.is_stoppable]
+
     def _leave_behind(self, run: Run, trouble: DatabaseError) -> None:
         """The run's last state could not be written: its row goes on as that of a dead process."""
         if isinstance(trouble, DatabaseRejected):

@@ -8,6 +8,7 @@ from perdure.engine.committer import Lane, Retry
 from perdure.engine.dispatcher import Dispatcher
 from perdure.engine.identity import Identity
 from perdure.engine.journal import Journal
+from perdure.engine.polling import Rest
 from perdure.engine.runner import Runner
 from perdure.engine.services import Loop, Tasks
 from perdure.engine.time import DatabaseTime
@@ -23,6 +24,12 @@ log = logging.getLogger("perdure")
 
 TAKEOVER_BATCH = 500
 OWNERSHIP_POLL_S = 1.0
+
+LEAST_REST_S = 0.05
+"""After a look because others committed, however much they commit."""
+
+_REST = 20.0
+"""How many times as long as that look took no other is taken."""
 
 
 class Takeovers(Loop):
@@ -84,7 +91,8 @@ class Takeovers(Loop):
 class OwnershipPoll(Loop):
     """Looks once a second, in one statement, which executions have lost their row or their time.
 
-    And at once where somebody says so.
+    At once where somebody names them, or says that others committed something: any commit may be a
+    cancellation, but few are, so that then it looks only at runs that could end at once, and rests.
     """
 
     def __init__(
@@ -103,6 +111,8 @@ class OwnershipPoll(Loop):
         self._runner = runner
         self._journal = journal
         self._suspects: set[WorkflowId] = set()
+        self._others_committed = False
+        self._rest = Rest(LEAST_REST_S, _REST)
         self._whole_at_s = 0.0
 
     def suspect(self, workflow_id: WorkflowId) -> None:
@@ -116,17 +126,29 @@ class OwnershipPoll(Loop):
         self._whole_at_s = 0.0
         self.wake()
 
+    def others_committed(self) -> None:
+        """Others did something, which may have been to take a workflow from its run here."""
+        if self._runner.runs and not self._others_committed:
+            self._others_committed = True
+            self.wake()
+
     async def turn(self) -> float | None:
         """Look at all runs, or at those that are suspected where that is not due yet."""
         loop = asyncio.get_running_loop()
         suspects, self._suspects = self._suspects, set()
-        if suspects and loop.time() < self._whole_at_s:
-            await self.look(suspects)
-            return max(self._whole_at_s - loop.time(), 0.0)
-        self._whole_at_s = loop.time() + OWNERSHIP_POLL_S
-        self._runner.expire_overdue(self._time.now_ms())
-        await self.look(tuple(self._runner.runs))
-        return OWNERSHIP_POLL_S
+        if loop.time() >= self._whole_at_s:
+            self._whole_at_s = loop.time() + OWNERSHIP_POLL_S
+            self._others_committed = False
+            self._runner.expire_overdue(self._time.now_ms())
+            await self.look(tuple(self._runner.runs))
+            return OWNERSHIP_POLL_S
+        await self.look(suspects)
+        if self._others_committed and not self._rest.left_s():
+            self._others_committed = False
+            with self._rest.after():
+                await self.look(self._runner.stoppable())
+        left_s = max(self._whole_at_s - loop.time(), 0.0)
+        return min(left_s, self._rest.left_s()) if self._others_committed else left_s
 
     async def look(self, ids: Collection[WorkflowId]) -> None:
         """Stop those of these executions whose row was cancelled or taken."""

@@ -15,7 +15,8 @@ EVENT: Final = ">e"
 STREAM: Final = ">s"
 """How hints begin that come from the channels all SDKs share; what follows is their payload, a
 workflow id and a topic or key with `::` between. Ids may hold that too: compare, do not split.
-`TALK` alone, from a store that sees only that others committed: any of them may have come."""
+`TALK` alone, from a store that sees only that others committed: any of them may have come, and runs
+may have been taken."""
 
 
 class HintStore(Protocol):

@@ -2,7 +2,9 @@
 
 A number that the log beside the file keeps changes with every commit but those of the connection
 that asks. It is looked at often, for it costs no access to the disk; what the commit brought is
-looked at only when it changed.
+looked at only when it changed. Whether others committed, or only this process itself, is what the
+number says that its writing connection sees. The writer sees it at each of its transactions; it is
+asked only once it begins none.
 """
 
 import asyncio
@@ -15,6 +17,7 @@ from perdure.ports.store.hints import TALK
 from perdure.store.sqlite.connection import Connection
 from perdure.store.sqlite.session import OwnSession
 from perdure.store.sqlite.surroundings import ready_queues
+from perdure.store.sqlite.writer import Writer
 
 log = logging.getLogger("perdure")
 
@@ -27,12 +30,23 @@ _WORK = "+"
 
 
 class CommitWatch:
-    """Belongs to an open link. After any trouble it rests until the link's next beat."""
+    """Belongs to a link just opened, when the writer has just looked.
+
+    After any trouble it rests until the link's next beat.
+    """
 
     def __init__(
-        self, session: OwnSession, queries: Mapping[str, str], callback: Callable[[str], None]
+        self,
+        session: OwnSession,
+        writer: Writer,
+        queries: Mapping[str, str],
+        callback: Callable[[str], None],
     ) -> None:
         self._session = session
+        self._writer = writer
+        self._others = writer.others
+        self._begun = writer.begun
+        self._may_be_others = False
         self._queries = queries
         self._callback = callback
         self._asked: dict[str, Any] = {}
@@ -43,6 +57,8 @@ class CommitWatch:
     def go_on(self, asked: dict[str, Any], version: int) -> None:
         """Watch for what is claimable by who asked this, from the version its beat saw on."""
         self._asked = asked
+        # A beat sees the work that a commit brought, and nothing else of it.
+        self._may_be_others |= version != self._version
         self._version = version
         if self._timer is None:
             self._later(EVERY_S)
@@ -61,18 +77,48 @@ class CommitWatch:
         self._timer = None
         begun_s = time.monotonic()
         try:
-            for hint in self._session.look(self._hints, LONGEST_LOOK_S):
-                self._callback(hint)
+            for name in self._session.look(self._new_work, LONGEST_LOOK_S):
+                self._callback(_WORK + name)
+            self._tell_of_others()
+            self._ask_about_others()
         except Exception as error:  # noqa: BLE001 - hints may fail, the heartbeat must not
-            log.debug("no hints from commits until the next heartbeat: %s", error)
+            self._rest(error)
             return
         took_s = time.monotonic() - begun_s
         self._later(max(EVERY_S, took_s / _SHARE_OF_TIME))
 
-    def _hints(self, connection: Connection) -> tuple[str, ...]:
+    def _new_work(self, connection: Connection) -> tuple[str, ...]:
+        """The queues in which work waits, if there was a commit."""
         known, self._version = self._version, self._session.version(connection)
         if known == self._version:
             return ()
-        work = ready_queues(connection, self._queries, self._asked)
-        # Whether messages, events, stream values or outcomes have come is found by who waits.
-        return *(_WORK + name for name in work), TALK
+        self._may_be_others = True
+        return ready_queues(connection, self._queries, self._asked)
+
+    def _tell_of_others(self) -> None:
+        """Whether messages, events, stream values or outcomes have come, or runs are lost, is found
+        by whom it concerns."""
+        known, self._others = self._others, self._writer.others
+        if known != self._others:
+            self._callback(TALK)
+
+    def _ask_about_others(self) -> None:
+        begun, self._begun = self._begun, self._writer.begun
+        if self._may_be_others and begun == self._begun:
+            self._may_be_others = False
+            self._writer.look().add_done_callback(self._hear_of_others)
+
+    def _hear_of_others(self, answer: asyncio.Future[None]) -> None:
+        if self._is_stopped:
+            return
+        try:
+            answer.result()
+            self._tell_of_others()
+        except Exception as error:  # noqa: BLE001 - as above
+            self._rest(error)
+
+    def _rest(self, error: Exception) -> None:
+        log.debug("no hints from commits until the next heartbeat: %s", error)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -49,6 +49,11 @@ class Connection:
         found: sqlite3.Row | None = self.driver.execute(sql, parameters).fetchone()
         return found
 
+    def version(self) -> int:
+        """A number that changes whenever another connection committed to the file."""
+        number: int = self.rows("PRAGMA data_version")[0][0]
+        return number
+
     @contextmanager
     def snapshot(self) -> Generator[None]:
         """Let everything read in the block be of one moment."""

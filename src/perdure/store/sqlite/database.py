@@ -44,6 +44,10 @@ class Database(Protocol):
         """Do the work outside of any write transaction."""
         ...
 
+    def writer(self) -> Writer:
+        """Who writes here, while it is open."""
+        ...
+
     async def prepare(self, work: Callable[[Connection], T], *, create: bool) -> T:
         """Do work on the schema; needs no `open`. Without `create` nothing is made or changed."""
         ...
@@ -77,15 +81,19 @@ class FileDatabase:
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """See `Database.write`."""
-        if self._writer is None:
-            raise DatabaseRejected(f"the store of {self._path} is not open")
-        return await self._writer.run(work)
+        return await self.writer().run(work)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """See `Database.read`."""
         if self._readers is None:
             raise DatabaseRejected(f"the store of {self._path} is not open")
         return await self._readers.run(work)
+
+    def writer(self) -> Writer:
+        """See `Database.writer`."""
+        if self._writer is None:
+            raise DatabaseRejected(f"the store of {self._path} is not open")
+        return self._writer
 
     async def prepare(self, work: Callable[[Connection], T], *, create: bool) -> T:
         """See `Database.prepare`."""
@@ -141,11 +149,17 @@ class MemoryDatabase:
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """See `Database.write`."""
-        return await self._opened().run(work)
+        return await self.writer().run(work)
 
     async def read(self, work: Callable[[Connection], T]) -> T:
         """See `Database.read`."""
-        return await self._opened().run_apart(work)
+        return await self.writer().run_apart(work)
+
+    def writer(self) -> Writer:
+        """See `Database.writer`."""
+        if self._writer is None or not self._is_open:
+            raise DatabaseRejected(f"the store of {self.what} is not open")
+        return self._writer
 
     async def prepare(self, work: Callable[[Connection], T], *, create: bool) -> T:
         """See `Database.prepare`; there is nothing to create but the database itself."""
@@ -156,9 +170,4 @@ class MemoryDatabase:
         if self._writer is None:
             connection = connect_memory()
             self._writer = Writer(self.what, connection, None, self._clock, self._settings)
-        return self._writer
-
-    def _opened(self) -> Writer:
-        if self._writer is None or not self._is_open:
-            raise DatabaseRejected(f"the store of {self.what} is not open")
         return self._writer

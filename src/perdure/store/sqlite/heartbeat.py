@@ -57,8 +57,6 @@ class SqliteHeartbeatLink:
         """See `HeartbeatLink.open`."""
         await self.close()
         self._session = session = self._connect()
-        if isinstance(session, OwnSession) and self._callback is not None:
-            self._watch = CommitWatch(session, self._access.queries, self._callback)
         # Before the lease names it: nobody may ever find a living process's lock free.
         self._take_lock(lease.boot_id)
         patience_s = self._access.settings.busy_timeout_s
@@ -66,6 +64,10 @@ class SqliteHeartbeatLink:
             raise LeaseLost(f"the lease of {lease.executor_id} was taken over")
         self._opened.add(lease.boot_id)
         await self._sweep_locks(session)
+        if isinstance(session, OwnSession) and self._callback is not None:
+            writer = self._access.database.writer()
+            await writer.look()
+            self._watch = CommitWatch(session, writer, self._access.queries, self._callback)
         return self._lock is not None
 
     async def beat(

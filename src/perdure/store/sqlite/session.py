@@ -75,8 +75,7 @@ class OwnSession:
 
     def version(self, connection: Connection) -> int:
         """See `Session.version`."""
-        number: int = connection.rows("PRAGMA data_version")[0][0]
-        return number
+        return connection.version()
 
     def _transaction(self) -> Transaction:
         return Transaction(self._connection, wall_clock_ms(self._clock), careful=True)

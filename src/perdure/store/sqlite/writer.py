@@ -53,7 +53,11 @@ class Job(Generic[T]):
 
 
 class Writer:
-    """Owns the writing connection and its thread from `__init__` to `close`."""
+    """Owns the writing connection and its thread from `__init__` to `close`.
+
+    `begun` counts its transactions. `others` is a number that has changed if others had committed
+    when it last saw: at the beginning of a transaction, or when it was asked to look.
+    """
 
     def __init__(
         self,
@@ -68,6 +72,8 @@ class Writer:
         self._turnstile = turnstile
         self._clock = clock
         self._settings = settings
+        self.begun = 0
+        self.others = 0
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._waiting: list[Job[Any]] = []
@@ -89,6 +95,10 @@ class Writer:
     async def run_apart(self, work: Callable[[Connection], T]) -> T:
         """Do the work on the writing connection with no transaction open."""
         return await self._put(work, apart=True)
+
+    def look(self) -> asyncio.Future[None]:
+        """See whether others have committed, at the next moment without a transaction."""
+        return self._put(self._see, apart=True)
 
     def _put(self, work: Callable[[Any], T], *, apart: bool) -> asyncio.Future[T]:
         job = Job(work, asyncio.get_running_loop(), apart=apart)
@@ -187,7 +197,12 @@ class Writer:
         turn = self._turnstile.passing(self._pause) if self._turnstile else nullcontext()
         with turn:
             self._patiently("BEGIN IMMEDIATE")
+        self.begun += 1
+        self._see(self._connection)
         return Transaction(self._connection, wall_clock_ms(self._clock), careful=careful)
+
+    def _see(self, connection: Connection) -> None:
+        self.others = connection.version()
 
     def _undo(self) -> None:
         if self._connection.driver.in_transaction:

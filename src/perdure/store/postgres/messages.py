@@ -97,7 +97,7 @@ class Messages(Concern):
         if not topics:
             return []
         asked = list(dict.fromkeys(topics))
-        found = await self._database.fetch("topics_with_messages", *packed(asked))
+        found = await self._database.kept("topics_with_messages", *packed(asked))
         return [asked[row["place"] - 1] for row in found]
 
 

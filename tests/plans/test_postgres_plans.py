@@ -72,9 +72,12 @@ STREAMS = {"streams_pkey", "stream_log_pkey"}
     ("query", "kind", "keys"),
     [
         ("send", "send", MESSAGES),
+        ("send_alone", "send", MESSAGES),
         ("send_to_forks", "send", {*MESSAGES, FORKS}),
         ("standing_messages", "send", MESSAGES),
         ("receive", "receive", MESSAGES),
+        # What is consumed is changed where it stands.
+        ("receive_alone", "receive", MESSAGES),
         ("publish", "publish", EVENTS),
         ("append", "append", STREAMS),
         ("logged_appends", "append", STREAMS),

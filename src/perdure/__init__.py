@@ -1,6 +1,7 @@
 """Durable workflows and durable queues, embedded in your process, on Postgres or SQLite."""
 
 from perdure.api.call_options import IdPolicy
+from perdure.api.chance import now, random, uuid4
 from perdure.api.client import Client
 from perdure.api.concurrency import Selected, gather, map, select, timeout  # noqa: A004 - the field's name
 from perdure.api.engine import Engine
@@ -120,7 +121,9 @@ __all__ = [
     "get_events",
     "join",
     "map",
+    "now",
     "patch",
+    "random",
     "read_stream",
     "recv",
     "run_step",
@@ -132,6 +135,7 @@ __all__ = [
     "sleep",
     "step",
     "timeout",
+    "uuid4",
     "workflow",
     "workflows",
     "write_stream",

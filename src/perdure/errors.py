@@ -220,12 +220,12 @@ class UnserializableValue(SerializationError):
 
 
 class ValueTooLarge(SerializationError):
-    """The encoded value is longer than the engine's limit."""
+    """The encoded value is longer than the engine's limit: of `size` bytes or more."""
 
     def __init__(self, what: str, size: int, limit: int) -> None:
         super().__init__(
-            f"{what}: {size:,} bytes when encoded, more than the limit of {limit:,}; store large "
-            "data elsewhere and pass a reference, or raise Engine(max_value_bytes=...)"
+            f"{what}: at least {size:,} bytes when encoded, more than the limit of {limit:,}; "
+            "store large data elsewhere and pass a reference, or raise Engine(max_value_bytes=...)"
         )
         self.what = what
         self.size = size

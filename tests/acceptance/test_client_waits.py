@@ -98,6 +98,9 @@ async def test_it_cancels_and_resumes_what_it_did_not_start(shared_lab: Lab) -> 
         await lab.until_asleep(DAY - 60)
         lab.clock.leap(DAY)
         assert await handle == "awake"
+        (again,) = await client.workflows.resume("w")
+        assert await again == "awake"
+        assert (await again.status()).attempts == (await handle.status()).attempts
 
 
 async def test_it_forks_tags_and_deletes_what_an_application_runs(shared_lab: Lab) -> None:

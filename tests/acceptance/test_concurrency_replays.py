@@ -67,6 +67,25 @@ async def test_other_calls_in_a_race_of_a_running_workflow_are_named(
     assert "'look'" in await refused_on_replay(memory_lab, "w")
 
 
+async def test_another_order_of_branches_is_named(memory_lab: Lab) -> None:
+    """Their ids are those of their places, so that each meets the other's records."""
+
+    async def looks() -> None:
+        await look()
+
+    @workflow(name="gathers")
+    async def gathers() -> None:
+        branches = [words("a", 1), looks()]
+        await gather(*(reversed(branches) if is_changed else branches))
+
+    is_changed = False
+    await memory_lab.start(gathers)
+    await gathers.options(id="w")()
+    is_changed = True
+    said = await refused_on_replay(memory_lab, "w")
+    assert "at step 3 the code calls 'look' but recorded is 'say'" in said
+
+
 async def test_a_deciding_branch_that_does_more_than_it_had_is_named(memory_lab: Lab) -> None:
     """It looked at what another branch did: a replay has no other branch."""
     shared: list[str] = []

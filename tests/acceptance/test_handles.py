@@ -264,6 +264,8 @@ async def test_cancelling_what_has_its_outcome_or_does_not_exist_changes_nothing
     before = await lab.status("g")
     await handle.cancel()
     await engine.handle("nobody").cancel()
+    with pytest.raises(InvalidArgument, match="children=1"):
+        handle.cancel(children=1)  # type: ignore[arg-type]
     assert await lab.status("g") == before
 
 

@@ -196,3 +196,25 @@ async def test_an_unknown_id_is_said_to_be_one(shared_lab: Lab) -> None:
             assert await on.delete(["none"], children=True) == []
             assert await on.set_delay("none", 5) == []
     assert await shared_lab.count() == 0
+
+
+async def test_what_waits_for_its_time_takes_every_command(lab: Lab) -> None:
+    """B093: a resume begins it at once, also after a cancel; a fork and a start do not wait."""
+    engine = await lab.start(child, queues=[Queue("line")])
+    on = engine.workflows
+    late: dict[str, Any] = {"queue": "line", "delay": 3_600}
+    ids = ("resumed", "cancelled", "both", "forked")
+    for each in ids:
+        await child.options(id=each, **late).start(each)
+    assert [row.workflow_id for row in await on.list(states="DELAYED")] == list(ids)
+    assert await on.cancel(["cancelled", "both"]) == ["cancelled", "both"]
+    for each, handle in zip(
+        ("resumed", "both"), await on.resume(["resumed", "both"], queue="line"), strict=True
+    ):
+        assert await handle.result(timeout=20) == each.upper()
+    assert await (await on.fork("forked")).result(timeout=20) == "FORKED"
+    assert await on.set_delay(["forked", "cancelled"], 1_800) == ["forked"]
+    assert (await child.options(id="forked", **late).start("forked")).workflow_id == "forked"
+    lab.clock.leap(1_801)
+    assert await engine.handle("forked").result(timeout=20) == "FORKED"
+    assert await lab.state("cancelled") == "CANCELLED"

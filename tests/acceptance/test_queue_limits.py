@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections import Counter
 from typing import Any
 
@@ -13,6 +14,7 @@ from perdure import ConfigurationError, Queue, RateLimit, workflow
 from perdure.api.workflow import Workflow
 from perdure.errors import DatabaseRejected
 from tests.support.engines import Lab, settle
+from tests.support.logged import logged
 from tests.support.waiting import eventually
 from tests.support.workflows import child
 
@@ -183,6 +185,30 @@ async def test_a_row_without_a_key_on_a_partitioned_queue_is_never_begun(lab: La
     assert await lab.state("keyed") == "ENQUEUED"
     explanation = await engine.workflows.explain("keyed")
     assert explanation.cause == "partition_key_missing"
+
+
+async def test_who_partitions_a_queue_hears_of_what_waits_without_a_key(
+    lab: Lab, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Once, by a change and by a registration; not of what has keys."""
+    engine = await lab.start(child, queues=[Queue("q"), Queue("r"), Queue("s")], listen=[])
+    for name in "qr":
+        await child.options(queue=name).start("x")
+    later = child.options(queue="t", partition_key="k", allow_unknown_queue=True)
+    await later.start("x")
+    with caplog.at_level(logging.WARNING, "perdure"):
+        await engine.queues.update("q", partition_concurrency=1)
+        await engine.queues.register(Queue("r", partitioned=True))
+        for name in "qr":
+            await engine.queues.update(name, partition_concurrency=2)
+            await engine.queues.register(Queue(name, partition_concurrency=3))
+        for name in "st":
+            await engine.queues.register(Queue(name, partitioned=True))
+    assert [record.getMessage() for record in logged(caplog)] == [
+        f"queue {name!r} is partitioned now, and workflows wait in it that have no partition key: "
+        "nothing begins them; cancel them and enqueue them with partition_key="
+        for name in "qr"
+    ]
 
 
 async def test_a_queue_stays_partitioned_until_it_is_told_otherwise(lab: Lab) -> None:

@@ -11,6 +11,7 @@ from perdure import (
     Cause,
     Client,
     ConfigurationError,
+    InvalidArgument,
     OnConflict,
     Queue,
     RateLimit,
@@ -215,6 +216,8 @@ async def test_a_client_registers_and_changes_queues(shared_lab: Lab) -> None:
     async with Client(lab.url) as client:
         with pytest.raises(ConfigurationError, match=r"ALWAYS_UPDATE or OnConflict\.NEVER_UPDATE"):
             await client.queues.register(Queue("q"))
+        with pytest.raises(InvalidArgument, match=r"'q' is no Queue"):
+            await client.queues.register("q")  # type: ignore[arg-type]
         await client.queues.register(Queue("q", on_conflict=OnConflict.ALWAYS_UPDATE))
         await client.queues.pause("q")
         handle = await child.options(queue="q").start("x")

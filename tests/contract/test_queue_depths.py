@@ -1,4 +1,6 @@
-"""`QueueStore.queue_depths`: what is in queues."""
+"""`QueueStore.queue_depths` and `has_keyless`: what is in queues."""
+
+import pytest
 
 from perdure.model.queue import COMPLETED_WINDOW_MS, QueueDepth
 from perdure.model.workflow import Fence
@@ -67,3 +69,17 @@ async def test_rows_of_another_application_are_not_counted(site: Site, me: Proce
             )
     (depth,) = await me.store.queue_depths([rows.QUEUE])
     assert depth == QueueDepth(rows.QUEUE, 2, 2, 2, now - 1, 2)
+
+
+@pytest.mark.parametrize("status", ["ENQUEUED", "DELAYED"])
+async def test_what_waits_without_a_partition_key(site: Site, me: Process, status: str) -> None:
+    """“Whether something waits in the queue that has no partition key”: in either way, and of this
+    application or of none."""
+    await site.foreign(status=status, queue_partition_key="k")
+    await site.foreign(status="PENDING")
+    await site.foreign(status=status, queue_name="other")
+    await site.foreign(status=status, application_name="other")
+    assert not await me.store.has_keyless(rows.QUEUE)
+    await site.foreign(status=status, application_name=None)
+    assert await me.store.has_keyless(rows.QUEUE)
+    assert not await me.store.has_keyless("nothing")

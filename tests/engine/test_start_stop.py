@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import logging
 
 import pytest
 
 from perdure import WorkflowState, sleep, step, workflow
+from perdure.engine import kernel
 from perdure.errors import (
     NotRunning,
     WaitInterrupted,
     WrongPlace,
 )
-from tests.support.engines import Lab, our_threads
+from tests.support.engines import Lab, our_threads, settle
 from tests.support.waiting import eventually
 from tests.support.workflows import child, naps
 
@@ -253,3 +256,42 @@ async def test_a_cancelled_stop_still_ends_everything(shared_lab: Lab) -> None:
     assert not engine.is_running
     assert asyncio.all_tasks() == tasks
     await eventually(lambda: our_threads() <= threads)
+
+
+async def test_a_step_that_takes_no_notice_of_its_end_holds_up_no_stop(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """B094: what it returns later is recorded nowhere, and its workflow goes on elsewhere."""
+    monkeypatch.setattr(kernel, "_LAST_WORDS_S", 0.05)
+    begun, go = asyncio.Event(), asyncio.Event()
+    ended: list[int] = []
+
+    @step(name="stubborn")
+    async def stubborn() -> str:
+        begun.set()
+        while not go.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await go.wait()
+        ended.append(1)
+        return "late"
+
+    @workflow(name="held")
+    async def held() -> str:
+        return await stubborn()
+
+    engine = await lab.start(held)
+    await held.options(id="w").start()
+    await begun.wait()
+    rows = await lab.status("w"), await lab.steps("w")
+    with caplog.at_level(logging.WARNING, "perdure"):
+        await asyncio.wait_for(engine.stop(), 20)
+    assert "workflow w takes no notice of its end" in caplog.text
+    assert "1 workflows could not be given back" in caplog.text
+    go.set()
+    await eventually(lambda: ended)
+    await settle(20)
+    if lab.kind != "memory":
+        assert (await lab.status("w"), await lab.steps("w")) == rows
+        await engine.start()
+        assert await engine.handle("w").result(timeout=30) == "late"
+        assert ended == [1, 1]

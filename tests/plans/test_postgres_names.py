@@ -3,7 +3,7 @@ along primary keys.
 """
 
 from tests.plans.planner import Planner
-from tests.plans.test_postgres_plans import DEDUPLICATION, LARGE, indexes
+from tests.plans.test_postgres_plans import DEDUPLICATION, DELAYED, IN_FLIGHT, LARGE, indexes
 
 STATUS_KEY = "workflow_status_pkey"
 
@@ -26,6 +26,12 @@ async def test_a_rename_walks_along_the_keys(planner: Planner) -> None:
     plan = await planner.made("rename_steps", asked)
     assert indexes(plan) == {"operation_outputs_pkey"}
     assert plan.unconditional() == []
+
+
+@LARGE
+async def test_what_waits_without_a_key_is_found_in_the_queue(planner: Planner) -> None:
+    plan = await planner.made("keyless_waiting", ["line", "app"])
+    assert indexes(plan) == {IN_FLIGHT, DELAYED}
 
 
 @LARGE

@@ -146,6 +146,45 @@ CASES = [
 ]
 
 
+UNSTORABLE = ("a\x00b", "\ud800")
+SEVERAL = wrong(0, "", "w", ["w"], [None], [object()], False)
+WAITED_FOR = [*IDS, "w"]
+TALK = [
+    Case("enqueue_many", {"submissions": [], "queue": "line"}, {"submissions": SEVERAL}),
+    Case("join", {"workflows": ["w"]}, {"workflows": WAITED_FOR}),
+    Case("select_workflow", {"workflows": ["w"]}, {"workflows": [*WAITED_FOR, []]}),
+    Case(
+        "send",
+        {"destination": "w", "message": 1},
+        {
+            "destination": TEXT,
+            "message": [object(), {"b": object()}],
+            "topic": [*UNSTORABLE, *TEXT[len(BAD_TEXTS) :]],
+            "idempotency_key": TEXT,
+            "to_forks": FLAG,
+        },
+    ),
+    Case("send_bulk", {"messages": []}, {"messages": SEVERAL, "to_forks": FLAG}),
+    Case(
+        "get_event",
+        {"workflow_id": "w", "key": "k", "timeout": 0},
+        {"workflow_id": TEXT, "key": TEXT, "timeout": SPAN},
+    ),
+    Case("get_events", {"workflow_id": "w"}, {"workflow_id": TEXT}),
+    Case(
+        "rename_application",
+        {"old": "old-shop", "new": "new-shop"},
+        {
+            "old": [*UNSTORABLE, "", *TEXT[len(BAD_TEXTS) :]],
+            "new": TEXT,
+            "unclaimed": FLAG,
+            "batch": NUMBER[:-1],
+        },
+    ),
+]
+"""What a client says and waits for. Any id may be waited for, so that not anything is tried."""
+
+
 @step
 async def pack() -> None:
     """What is recorded of the workflow that commands are about."""
@@ -166,7 +205,7 @@ class Counter:
 
     async def call(self, case: Case, **changed: Any) -> Any:
         """Make the call, with these arguments instead."""
-        at = self.client if case.method == "enqueue" else self.client.workflows
+        at = self.client if hasattr(self.client, case.method) else self.client.workflows
         return await getattr(at, case.method)(**{**case.right, **changed})
 
     def written(self) -> int:
@@ -224,7 +263,7 @@ def touched(runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.mark.parametrize(
     ("case", "argument"),
-    [(case, argument) for case in CASES for argument in case.wrong],
+    [(case, argument) for case in [*CASES, *TALK] for argument in case.wrong],
     ids=lambda part: part if isinstance(part, str) else part.method,
 )
 def test_a_wrong_argument_is_a_typed_refusal_before_a_row_is_written(
@@ -240,7 +279,7 @@ def test_a_wrong_argument_is_a_typed_refusal_before_a_row_is_written(
 def test_right_arguments_are_not_refused(runner: asyncio.Runner, tmp_path: Path) -> None:
     """So that above it is the wrong one that is."""
     with opened(runner, tmp_path) as counter:
-        for case in CASES:
+        for case in [*TALK, *CASES]:
             runner.run(counter.call(case))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, assert_type
+from uuid import UUID
 
 from perdure import (
     Client,
@@ -37,7 +38,9 @@ from perdure import (
     get_event,
     get_events,
     join,
+    now,
     patch,
+    random,
     read_stream,
     recv,
     run_step,
@@ -47,6 +50,7 @@ from perdure import (
     set_event,
     sleep,
     step,
+    uuid4,
     workflow,
     write_stream,
 )
@@ -86,6 +90,9 @@ async def index(url: str, limit: int = 10) -> dict[str, int]:
     await sleep(hours=1)
     await sleep(timedelta(days=1))
     await sleep(2.5)
+    assert_type(await now(), datetime)
+    assert_type(await uuid4(), UUID)
+    assert_type(await random(), float)
     return dict(zip(words, counts, strict=False))
 
 

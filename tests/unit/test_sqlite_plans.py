@@ -80,6 +80,7 @@ def test_every_statement_is_one_that_sqlite_understands(
     [
         ("claim_candidates", f"SEARCH w {IN_FLIGHT}"),
         ("claim_candidates", "USE TEMP B-TREE FOR RIGHT PART OF ORDER BY"),
+        ("keyless_waiting", f"SEARCH w {IN_FLIGHT}"),
         ("count_steps", f"SEARCH s {BY_STEP_END}"),
         ("messages_of", f"SEARCH n {BY_DESTINATION}"),
         ("ready_queues", f"SEARCH w {IN_FLIGHT}"),

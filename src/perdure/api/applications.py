@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from perdure.api.filters import storable
+from perdure.api.options import checked_flag
 from perdure.config import APPLICATION_NAMES, is_application_name
 from perdure.engine.committer import Retry
 from perdure.errors import InvalidArgument
@@ -19,11 +21,12 @@ Batch = Callable[[Rename, str, int], Awaitable[MovedBatch]]
 
 def checked_rename(old: str | None, new: str, *, unclaimed: bool) -> Rename:
     """What is to move; raises `InvalidArgument` for what cannot be meant."""
+    checked_flag("unclaimed", unclaimed)
     if old is None and not unclaimed:
         raise InvalidArgument("say what is to move: the old name, unclaimed=True, or both")
     if not isinstance(new, str) or not is_application_name(new):
         raise InvalidArgument(f"{new!r}: {APPLICATION_NAMES}")
-    if old is not None and (not isinstance(old, str) or not old):
+    if old is not None and not storable("old", old):
         raise InvalidArgument(f"{old!r} is no name that an application has")
     if old == new:
         raise InvalidArgument(f"{old!r} is the application's name already")

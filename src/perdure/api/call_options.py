@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from perdure.api.options import checked_choice, checked_roles, checked_text, refuse_unknown
+from perdure.api.options import (
+    checked_choice,
+    checked_roles,
+    checked_several,
+    checked_text,
+    refuse_unknown,
+)
 from perdure.api.placement import HERE, Placement, PlacementOptions, placement_of
 from perdure.api.queue import Queue
 from perdure.errors import InvalidArgument
@@ -154,9 +160,7 @@ def checked_ids(ids: Ids) -> tuple[WorkflowId, ...]:
 
 def several_ids(option: str, ids: Iterable[str]) -> Sequence[WorkflowId]:
     """Such ids; a text is none of several."""
-    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
-        raise InvalidArgument(f"{option}={ids!r}: it must be several ids")
-    return [checked_id(each) for each in ids]
+    return [checked_id(each) for each in checked_several(option, ids, "ids")]
 
 
 def _timeout_ms(timeout: Duration | Inherit | None) -> int | None:

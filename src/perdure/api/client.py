@@ -13,6 +13,7 @@ from perdure.api.handle import Target, WorkflowHandle
 from perdure.api.joining import Reference, first_of, ids_of
 from perdure.api.management import Workflows
 from perdure.api.messaging import Message, new_messages, post
+from perdure.api.options import checked_flag
 from perdure.api.queue import Queue
 from perdure.api.queues import Operator, Queues
 from perdure.api.running import check_loop
@@ -184,7 +185,8 @@ class Client:
     async def send_bulk(self, messages: Iterable[Message], *, to_forks: bool = False) -> None:
         """Send several messages, all or none."""
         speaker = self._opened()
-        await post(speaker, new_messages(speaker, messages), to_forks=to_forks)
+        rows = new_messages(speaker, messages)
+        await post(speaker, rows, to_forks=checked_flag("to_forks", to_forks))
 
     @overload
     async def get_event(

@@ -216,7 +216,7 @@ class Engine:
 
     def send_bulk(self, messages: Iterable[Message], *, to_forks: bool = False) -> SendCall:
         """Send several messages, all or none."""
-        return SendCall(SEND_BULK, list(messages), to_forks=to_forks, speaker=self.kernel.talk)
+        return SendCall(SEND_BULK, messages, to_forks=to_forks, speaker=self.kernel.talk)
 
     async def start(self) -> None:
         """Open the database and begin to work; does nothing on a running engine.

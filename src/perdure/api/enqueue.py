@@ -9,7 +9,7 @@ from perdure.api.call_options import CallOptions, EnqueueOptions, StartOptions, 
 from perdure.api.calling import start_call
 from perdure.api.debouncing import begin_debounced
 from perdure.api.handle import WorkflowHandle
-from perdure.api.options import checked_text
+from perdure.api.options import checked_several, checked_text
 from perdure.api.queue import Queue
 from perdure.api.starting import (
     Callee,
@@ -184,7 +184,7 @@ def _planned(
 ) -> Iterator[Planned]:
     callees: dict[WorkflowKey, NamedCallee] = {}
     plans: dict[WorkflowKey, Plan] = {}
-    for submission in submissions:
+    for submission in checked_several("submissions", submissions, "Submissions"):
         if not isinstance(submission, Submission):
             raise InvalidArgument(f"enqueue_many takes Submissions, not {submission!r:.40}")
         key = submission.key

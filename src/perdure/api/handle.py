@@ -8,6 +8,7 @@ from perdure.api.commands import CommandCall
 from perdure.api.events import GetEventCall, GetEventsCall
 from perdure.api.listing import Listing
 from perdure.api.messaging import Message, SendCall
+from perdure.api.options import checked_flag
 from perdure.api.questions import QuestionCall
 from perdure.api.running import check_loop
 from perdure.api.streams import StreamReader, reader_on
@@ -216,7 +217,8 @@ class WorkflowHandle(Generic[R]):
         With `children` all its descendants are cancelled too.
         """
         target = self._target
-        return CommandCall(target.desk, Cancel((target.workflow_id,), children), lambda _: None)
+        command = Cancel((target.workflow_id,), checked_flag("children", children))
+        return CommandCall(target.desk, command, lambda _: None)
 
     def send(
         self,

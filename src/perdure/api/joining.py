@@ -5,6 +5,7 @@ from typing import Any, ClassVar, TypeVar
 
 from perdure.api.call_options import checked_id
 from perdure.api.handle import WorkflowHandle
+from perdure.api.options import checked_several
 from perdure.api.running import RUNNING, check_loop
 from perdure.engine.context import PLACE, Branch
 from perdure.engine.desk import Desk
@@ -29,12 +30,13 @@ class WaitCall(DurableCall[T_co]):
 
     waits: ClassVar[bool] = True
 
-    def __init__(self, name: str, workflows: Sequence[Reference]) -> None:
+    def __init__(self, name: str, workflows: Iterable[Reference]) -> None:
         refusal: PerdureError | None = None
         self._ids: list[WorkflowId] = []
         try:
-            self._waiter = _desk_of(name, workflows).waiter
-            self._ids = [_id_of(each) for each in workflows]
+            references = _several(workflows)
+            self._waiter = _desk_of(name, references).waiter
+            self._ids = [_id_of(each) for each in references]
         except PerdureError as error:
             refusal = error
         super().__init__(name, refusal)
@@ -109,7 +111,7 @@ def select_workflow(workflows: Iterable[Reference]) -> FirstCall:
 
     >>> first = await select_workflow([one, another])
     """
-    return FirstCall(WAIT_FIRST, list(workflows))
+    return FirstCall(WAIT_FIRST, workflows)
 
 
 def join(workflows: Iterable[Reference]) -> JoinCall:
@@ -117,7 +119,7 @@ def join(workflows: Iterable[Reference]) -> JoinCall:
 
     One shared wait, which takes no step id.
     """
-    return JoinCall("join", list(workflows))
+    return JoinCall("join", workflows)
 
 
 async def first_of(waiter: Waiter, ids: Sequence[WorkflowId], *, is_patient: bool) -> WorkflowId:
@@ -129,7 +131,7 @@ async def first_of(waiter: Waiter, ids: Sequence[WorkflowId], *, is_patient: boo
 
 def ids_of(desk: Desk, workflows: Iterable[Reference]) -> list[WorkflowId]:
     """Their ids; raises `WrongPlace` for a handle of another engine or client."""
-    references = list(workflows)
+    references = _several(workflows)
     for each in references:
         if isinstance(each, WorkflowHandle) and each.target.desk is not desk:
             raise WrongPlace(f"{each!r} belongs to another engine or client; give its id")
@@ -153,6 +155,10 @@ def _desk_of(what: str, workflows: Sequence[Reference]) -> Desk:
     desk.speaker.check_open()
     check_loop(desk.speaker)
     return desk
+
+
+def _several(workflows: Iterable[Reference]) -> list[Reference]:
+    return checked_several("workflows", workflows, "ids or handles")
 
 
 def _id_of(reference: Reference) -> WorkflowId:

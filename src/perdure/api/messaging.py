@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast, overload
 
 from perdure.api.call_options import checked_id
+from perdure.api.options import checked_flag, checked_several
 from perdure.api.values import checked_key, checked_topic, encoded
 from perdure.api.waiting import (
     NOTHING,
@@ -55,19 +56,20 @@ class SendCall(DurableCall[None]):
     def __init__(
         self,
         name: str,
-        messages: Sequence[Message],
+        messages: Iterable[Message],
         *,
         to_forks: bool,
         speaker: Speaker | None = None,
     ) -> None:
         refusal: PerdureError | None = None
         self._messages: tuple[NewMessage, ...] = ()
+        self._to_forks = to_forks
         try:
             self._speaker = speaker_here("send", speaker)
             self._messages = new_messages(self._speaker, messages)
+            checked_flag("to_forks", to_forks)
         except PerdureError as error:
             refusal = error
-        self._to_forks = to_forks
         super().__init__(name, refusal, is_plain=is_plain(speaker))
 
     async def plain(self) -> None:
@@ -125,7 +127,7 @@ def new_messages(speaker: Speaker, messages: Iterable[Message]) -> tuple[NewMess
     """The rows of messages, checked before any is sent."""
     rows: list[NewMessage] = []
     seen: set[str] = set()
-    for message in messages:
+    for message in checked_several("messages", messages, "Messages"):
         if not isinstance(message, Message):
             raise InvalidArgument(f"send_bulk takes Message(...), not {message!r}")
         destination = checked_id(message.destination)
@@ -167,7 +169,7 @@ def send(
 
 def send_bulk(messages: Iterable[Message], *, to_forks: bool = False) -> SendCall:
     """Send several messages, all or none, in one step; see `send`."""
-    return SendCall(SEND_BULK, list(messages), to_forks=to_forks)
+    return SendCall(SEND_BULK, messages, to_forks=to_forks)
 
 
 class RecvCall(TimedCall[T]):

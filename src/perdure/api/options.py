@@ -1,6 +1,6 @@
 """Options that are given by name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import TypeVar
 
@@ -10,6 +10,7 @@ LONGEST_TEXT = 512
 """Characters of an id or a key: an index of every database takes as many."""
 
 E = TypeVar("E", bound=Enum)
+T = TypeVar("T")
 
 
 def refuse_unknown(given: Mapping[str, object], known: type, error: type[PerdureError]) -> None:
@@ -45,6 +46,13 @@ def checked_roles(
         return tuple(checked_text(option, role) for role in roles)
     except InvalidArgument as error:
         raise refused(str(error)) from error
+
+
+def checked_several(option: str, values: Iterable[T], what: str) -> list[T]:
+    """Several of what that says, of which a text is none; raises `InvalidArgument` otherwise."""
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InvalidArgument(f"{option}={values!r:.40}: it must be several {what}; write [...]")
+    return list(values)
 
 
 def checked_choice(option: str, kind: type[E], value: object) -> E:

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from perdure.api.options import refuse_unknown
 from perdure.api.queue import Queue, QueueChanges, options_of
 from perdure.engine.committer import Retry
-from perdure.engine.queues import register_queue
-from perdure.errors import ConfigurationError, UnknownQueue
+from perdure.engine.queues import register_queue, warn_of_keyless
+from perdure.errors import ConfigurationError, InvalidArgument, UnknownQueue
 from perdure.logic.queues import OnConflict, check_name, check_settings, refuse_foreign
 from perdure.model.queue import QueueDepth, QueueRow, QueueSettings
 from perdure.ports.store import Store
@@ -50,6 +50,8 @@ class Queues:
         `queue.on_conflict` decides where one of that name is registered already. Raises
         `QueueOwnedByAnother` if it is another application's.
         """
+        if not isinstance(queue, Queue):
+            raise InvalidArgument(f"{queue!r:.40} is no Queue: write Queue(name)")
         operator = self._operator
         if operator.version is None and queue.on_conflict is OnConflict.UPDATE_IF_LATEST_VERSION:
             raise ConfigurationError(
@@ -84,19 +86,27 @@ class Queues:
 
         Raises `ConfigurationError` if the queue could not be what it would become, and
         `UnknownQueue`. A queue stays partitioned without limits of its partitions until it is given
-        `partitioned=False`.
+        `partitioned=False`. What waits without a key in a queue that becomes partitioned is never
+        begun: a warning says so.
         """
         check_name(name)
         refuse_unknown(changes, QueueChanges, ConfigurationError)
 
+        was_partitioned = False
+
         def decide(standing: QueueRow) -> QueueSettings:
+            nonlocal was_partitioned
+            was_partitioned = standing.settings.partitioned
             refuse_foreign(standing, self._operator.application)
             return _changed(standing.settings, changes)
 
         row = await self._retry(
             lambda: self._store.change_queue(name, decide), f"changing queue {name!r}"
         )
-        return await self._told(name, row)
+        changed = await self._told(name, row)
+        if changed.settings.partitioned and not was_partitioned:
+            await warn_of_keyless(self._store, self._retry, name)
+        return changed
 
     async def pause(self, name: str) -> QueueRow:
         """Let nothing more be started from a queue; what runs goes on, and calls may be enqueued.

@@ -274,11 +274,11 @@ class Kernel:
             await self._hints.flush()
         finally:
             await self._end_everything()
-        if self.runner.left_behind:
+        if left := self.runner.left_behind + len(self.runner.runs):
             log.warning(
                 "%d workflows could not be given back before the stop; they go on when another "
                 "process sees that this one has ended",
-                self.runner.left_behind,
+                left,
             )
 
     async def _wind_down(self) -> None:
@@ -302,6 +302,12 @@ class Kernel:
         self.waiter.fail_all(WaitInterrupted)
         self.talk.end_waits(patient=True)
         await self.tasks.end()
+        for workflow_id in self.runner.runs:
+            log.warning(
+                "workflow %s takes no notice of its end: code of it still runs, and can record "
+                "nothing more",
+                workflow_id,
+            )
         self.threads.shutdown(wait=False, cancel_futures=True)
         await self._end_lease()
 

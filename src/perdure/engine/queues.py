@@ -1,6 +1,7 @@
 """The registered queues, as this process knows them, and what it runs of each."""
 
 import asyncio
+import logging
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -13,6 +14,8 @@ from perdure.model.queue import QueueRow, QueueSettings
 from perdure.model.wire import INTERNAL_QUEUES
 from perdure.ports.clock import Clock
 from perdure.ports.store import QueueStore
+
+log = logging.getLogger("perdure")
 
 
 class QueueDeclaration(NamedTuple):
@@ -30,8 +33,11 @@ async def register_queue(
     version: str,
 ) -> QueueRow:
     """Register a queue for an application in whose name a process of that version works."""
+    was_partitioned = False
 
     def decide(standing: QueueRow | None, is_latest: bool) -> QueueSettings | None:  # noqa: FBT001 - the port's
+        nonlocal was_partitioned
+        was_partitioned = standing is not None and standing.settings.partitioned
         return registered(
             declared.settings,
             standing,
@@ -41,9 +47,22 @@ async def register_queue(
         )
 
     name = declared.settings.name
-    return await retry(
+    row = await retry(
         lambda: store.register_queue(name, version, decide), f"registering queue {name!r}"
     )
+    if row.settings.partitioned and not was_partitioned:
+        await warn_of_keyless(store, retry, name)
+    return row
+
+
+async def warn_of_keyless(store: QueueStore, retry: Retry, name: str) -> None:
+    """A queue has partitions from now on: what waits in it without a key would do so in silence."""
+    if await retry(lambda: store.has_keyless(name), f"looking into queue {name!r}"):
+        log.warning(
+            "queue %r is partitioned now, and workflows wait in it that have no partition key: "
+            "nothing begins them; cancel them and enqueue them with partition_key=",
+            name,
+        )
 
 
 class RegisteredQueues:

@@ -58,13 +58,18 @@ class Tasks:
         if isinstance(error, Exception):
             log.error("%s ended by a fault of the engine", task.get_name(), exc_info=error)
 
-    async def end(self) -> None:
-        """Cancel whatever still runs and wait until it has ended."""
-        while self._tasks:
+    async def end(self, patience_s: float = 1.0) -> None:
+        """Cancel whatever still runs and wait until it has ended, at most that long.
+
+        Code of a user may take no notice of being cancelled, and must not hold up a stop.
+        """
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + patience_s
+        while self._tasks and loop.time() < give_up_at:
             running = list(self._tasks)
             for task in running:
                 task.cancel()
-            await asyncio.wait(running)
+            await asyncio.wait(running, timeout=give_up_at - loop.time())
 
 
 class Loop:

@@ -10,6 +10,7 @@ from perdure.serialization.codec import Codec, Misfit, wrong_kind
 from perdure.serialization.custom import Format
 from perdure.serialization.nesting import SHALLOW_BYTES, check_depth
 from perdure.serialization.pickled import Labels, load_pickle
+from perdure.serialization.sizes import least_bytes
 from perdure.serialization.text import dump
 from perdure.serialization.values import refusal, undecodable
 
@@ -95,10 +96,13 @@ class ArgumentsCodec:
             self._bind(args, kwargs)
         except TypeError as error:
             raise InvalidArgument(f"{self._what}: {error}") from None
+        custom = self._labels.custom(serialization)
+        least = sum(map(least_bytes, (*args, *kwargs.values()))) if custom is None else 0
+        if least > self._limit:
+            raise ValueTooLarge(self._what, least, self._limit)
         positional = [self._lower(index, value) for index, value in enumerate(args)]
         named = {name: self._lower(name, value) for name, value in kwargs.items()}
         raw = self._dump(named, positional)
-        custom = self._labels.custom(serialization)
         if custom is not None:
             raw = self._write(custom, named, positional)
         if len(raw) > self._limit:

@@ -8,6 +8,7 @@ from perdure.serialization.codec import Codec, Misfit, Unavailable
 from perdure.serialization.custom import Format
 from perdure.serialization.nesting import SHALLOW_BYTES, check_depth, explain_nesting
 from perdure.serialization.pickled import Labels, dump_pickle, load_pickle
+from perdure.serialization.sizes import least_bytes
 from perdure.serialization.text import dump
 
 T = TypeVar("T")
@@ -32,6 +33,8 @@ class ValueCodec(Generic[T]):
 
         Raises `UnserializableValue` with the path of what cannot be stored, or `ValueTooLarge`.
         """
+        if (least := least_bytes(value)) > self._limit:
+            raise ValueTooLarge(self._what, least, self._limit)
         try:
             if type(value) in self._atoms:
                 raw = dump(value)

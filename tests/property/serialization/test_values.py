@@ -21,6 +21,7 @@ from hypothesis.strategies import SearchStrategy
 
 from perdure.errors import RegistrationError, UnserializableValue
 from perdure.serialization.equality import exactly
+from perdure.serialization.sizes import least_bytes
 from tests.support.serialized import PORTABLE, WHAT, Spelled, fingerprint, make, strict
 
 Typed = tuple[Any, SearchStrategy[Any]]
@@ -140,6 +141,7 @@ def held_to_the_rule(annotation: Any, value: Any) -> str:
     except (RegistrationError, UnserializableValue) as refusal:
         return str(refusal)
     strict(text)
+    assert least_bytes(value) <= len(text.encode())
     for read in (decoded, codec.decode(text, PORTABLE)):
         assert fingerprint(read) == fingerprint(value)
         assert exactly(read, value)

@@ -231,3 +231,22 @@ def test_b147_a_value_beyond_the_limit_is_refused_with_both_sizes() -> None:
     codec = make().errors
     again = codec.decode(codec.encode(caught.value), PORTABLE)
     assert type(again) is errors.ValueTooLarge
+
+
+def test_b147_what_is_surely_too_large_is_not_encoded_first() -> None:
+    """Which would stop everything else for seconds: nobody comes to its parts."""
+    codec = make(limit=1_000).value(Any, WHAT)
+    unstorable: Any = object()
+    for value in (
+        "\ud800" * 999,
+        bytes(750),
+        [unstorable] * 500,
+        dict.fromkeys(range(200), unstorable),
+    ):
+        with pytest.raises(ValueTooLarge):
+            codec.encode(value)
+
+    def place(one: Any, *, two: Any) -> None: ...
+
+    with pytest.raises(ValueTooLarge, match="at least 1,002 bytes"):
+        make(limit=1_000).arguments(place, WHAT).encode(([unstorable] * 250,), {"two": "x" * 499})

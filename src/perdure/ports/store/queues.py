@@ -58,6 +58,13 @@ class QueueStore(Protocol):
         """
         ...
 
+    async def has_keyless(self, name: str) -> bool:
+        """Whether something waits in the queue that has no partition key.
+
+        Looks at the first thousand of what is ENQUEUED and of what is DELAYED.
+        """
+        ...
+
     async def queue_depths(self, names: Sequence[str]) -> list[QueueDepth]:
         """What is in each of these queues, registered or not, in the order asked."""
         ...

@@ -65,6 +65,10 @@ class Queues(Concern):
         found = await self._database.fetch("queues", application or self._application)
         return [rows.queue_row(row) for row in found]
 
+    async def has_keyless(self, name: str) -> bool:
+        """See `perdure.ports.store.QueueStore.has_keyless`."""
+        return bool(await self._database.fetch("keyless_waiting", name, self._application))
+
     async def queue_depths(self, names: Sequence[str]) -> list[QueueDepth]:
         """See `perdure.ports.store.QueueStore.queue_depths`."""
         found = await self._database.fetch(

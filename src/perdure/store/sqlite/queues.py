@@ -85,6 +85,15 @@ class Queues(Concern):
 
         return await self._database.read(work)
 
+    async def has_keyless(self, name: str) -> bool:
+        """See `perdure.ports.store.QueueStore.has_keyless`."""
+        asked = {"name": name, "application": self._application}
+
+        def work(connection: Connection) -> bool:
+            return bool(connection.rows(self._queries["keyless_waiting"], asked))
+
+        return await self._database.read(work)
+
     async def queue_depths(self, names: Sequence[str]) -> list[QueueDepth]:
         """See `perdure.ports.store.QueueStore.queue_depths`."""
         since_ms = wall_clock_ms(self._access.clock) - COMPLETED_WINDOW_MS

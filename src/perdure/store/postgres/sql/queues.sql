@@ -97,6 +97,29 @@ DELETE FROM {own}.queue_settings WHERE queue_name = $1;
 -- Forgets the claims of a queue.
 DELETE FROM {own}.rate_log WHERE queue_name = $1;
 
+-- name: keyless_waiting
+-- A row if there is one without a partition key among the first thousand that are ENQUEUED in the
+-- queue $1, or that are DELAYED there; of application $2 or of none, of all if that is NULL.
+SELECT 1 AS found
+FROM (
+    SELECT * FROM (
+        SELECT w.queue_partition_key FROM {schema}.workflow_status w
+        WHERE w.queue_name = $1 AND w.status = 'ENQUEUED'
+            AND ({application_scope:2} OR $2::text IS NULL)
+        ORDER BY w.priority, w.created_at
+        LIMIT 1000
+    ) enqueued
+    UNION ALL
+    SELECT * FROM (
+        SELECT w.queue_partition_key FROM {schema}.workflow_status w
+        WHERE w.queue_name = $1 AND w.status = 'DELAYED'
+            AND ({application_scope:2} OR $2::text IS NULL)
+        LIMIT 1000
+    ) later
+) waiting
+WHERE waiting.queue_partition_key IS NULL
+LIMIT 1;
+
 -- name: queue_depths
 -- What is in each of the queues $1, in their order, of application $2 or of none, of all if that is
 -- NULL. Completed are those that ended since $3 milliseconds; $4 is the clock's offset.

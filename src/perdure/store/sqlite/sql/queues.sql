@@ -69,6 +69,29 @@ DELETE FROM perdure_queue_settings WHERE queue_name = ?1;
 -- Forgets the claims of it.
 DELETE FROM perdure_rate_log WHERE queue_name = ?1;
 
+-- name: keyless_waiting
+-- A row if there is one without a partition key among the first thousand that are ENQUEUED in the
+-- queue :name, or that are DELAYED there; of application :application or of none, of all if that is NULL.
+SELECT 1 AS found
+FROM (
+    SELECT * FROM (
+        SELECT w.queue_partition_key FROM workflow_status w
+        WHERE w.queue_name = :name AND w.status = 'ENQUEUED'
+            AND ({application_scope} OR :application IS NULL)
+        ORDER BY w.priority, w.created_at
+        LIMIT 1000
+    ) enqueued
+    UNION ALL
+    SELECT * FROM (
+        SELECT w.queue_partition_key FROM workflow_status w
+        WHERE w.queue_name = :name AND w.status = 'DELAYED'
+            AND ({application_scope} OR :application IS NULL)
+        LIMIT 1000
+    ) later
+) waiting
+WHERE waiting.queue_partition_key IS NULL
+LIMIT 1;
+
 -- name: queue_depths
 -- How many workflows of a queue wait, run, and ended after :since.
 SELECT

@@ -112,10 +112,11 @@ class Database:
     async def close(self) -> None:
         """Close every connection; those of heartbeat links are closed by them."""
         lanes, self._lanes = self._lanes, {}
-        pools = [pool for pool in (self._pool, self._readers) if pool is not None]
-        self._pool = self._readers = None
+        pools, self._pool, self._readers = (self._pool, self._readers), None, None
         # At once: on a network that never answers each goodbye takes its full time.
-        await asyncio.gather(*(each.close() for each in (*lanes.values(), *pools)))
+        closings = [lane.close() for lane in lanes.values()]
+        closings += [pool.close() for pool in pools if pool is not None]
+        await asyncio.gather(*closings)
 
     async def hot(self, kind: str, query: str, *arguments: Any) -> list[Record]:
         """Execute a query on the connection of one hot kind."""

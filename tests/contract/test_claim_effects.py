@@ -72,6 +72,7 @@ async def test_a_claim_returns_all_that_running_needs(site: Site, me: Process) -
         inputs='{"π":1}',
         serialization="portable_json",
         attempts=1,
+        may_have_steps=False,
         queue_name=rows.QUEUE,
         partition_key="p",
         timeout_ms=None,

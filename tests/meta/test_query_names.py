@@ -113,13 +113,13 @@ DIFFERENT = [
         "what a verdict brings with it is a part of the statement on Postgres",
     ),
     counterparts(
-        "send send_to_forks",
+        "send send_alone send_to_forks",
         "standing_workflow forks latest_message insert_message",
         "a batch is one statement on Postgres; in SQLite's transaction each message is looked "
         "after alone, which costs no round trip",
     ),
     counterparts(
-        "receive",
+        "receive receive_alone",
         "oldest_message consume_message",
         "on Postgres one statement that skips locked messages; in SQLite's transaction none is",
     ),

@@ -10,7 +10,7 @@ from typing import Any
 
 import asyncpg
 
-from perdure.store.postgres.database import HOT, Database
+from perdure.store.postgres.database import BY_KEY, HOT, Database
 from perdure.store.postgres.settings import PostgresSettings
 from tests.support.database import MovableClock
 
@@ -153,9 +153,9 @@ class Planner:
     def __init__(self, connection: asyncpg.Connection[Any]) -> None:
         self._connection = connection
 
-    async def kept(self, query: str, kind: str) -> Plan:
-        """The plan a connection of a hot kind makes once and keeps, whatever the parameters."""
-        for parameter, value in HOT[kind].items():
+    async def kept(self, query: str, kind: str | None = None) -> Plan:
+        """The plan that a connection of a hot kind, or a reader, makes once for any parameters."""
+        for parameter, value in (HOT[kind] if kind else BY_KEY).items():
             await self._connection.execute(f"SET {parameter} TO {value}")
         count = parameters(QUERIES[query])
         await self._connection.execute(f"PREPARE planned AS {QUERIES[query]}")

@@ -139,7 +139,7 @@ class Claimer:
         if not runs:
             return
         try:
-            await self._read([run for _, run in runs])
+            await self._read([run for each, run in runs if each.may_have_steps])
         except BaseException:
             # Each ends before the first line of its body, which gives its row back.
             for _, run in runs:
@@ -159,6 +159,8 @@ class Claimer:
         return run
 
     async def _read(self, runs: Sequence[Run]) -> None:
+        if not runs:
+            return
         ids = [run.workflow_id for run in runs]
         histories = await self._retry(
             lambda: self._store.history(ids), "reading the history of claimed runs"

@@ -204,7 +204,8 @@ class SharedRequest(msgspec.Struct, frozen=True):
 class ClaimedRun(msgspec.Struct, frozen=True, gc=False):
     """One claimed row with all that running it needs.
 
-    `deadline_left_ms` is measured by the database at the claim, so no clocks are compared.
+    `deadline_left_ms` is measured by the database at the claim, so no clocks are compared. Unless
+    it `may_have_steps` it has no history to read: nothing was recorded before this claim.
     """
 
     workflow_id: WorkflowId
@@ -213,6 +214,7 @@ class ClaimedRun(msgspec.Struct, frozen=True, gc=False):
     inputs: str | None
     serialization: str | None
     attempts: int
+    may_have_steps: bool
     queue_name: str | None
     partition_key: str | None
     timeout_ms: int | None

@@ -197,14 +197,20 @@ def outcome(row: Row) -> Outcome:
 
 
 def claimed_run(row: Row) -> ClaimedRun:
-    """From CLAIMED_COLUMNS, the payload `inputs` and the computed `deadline_left_ms`."""
+    """From CLAIMED_COLUMNS, `inputs`, and the computed `deadline_left_ms` and `has_steps`.
+
+    A statement sees the steps as they were when it began, and maybe none of a claim since then;
+    but that one was the first.
+    """
+    attempts = row["recovery_attempts"] or 0
     return ClaimedRun(
         workflow_id=WorkflowId(row["workflow_uuid"]),
         owner=OwnerToken(row["owner_xid"]),
         key=workflow_key(row),
         inputs=row["inputs"] or None,
         serialization=row["serialization"],
-        attempts=row["recovery_attempts"] or 0,
+        attempts=attempts,
+        may_have_steps=attempts > 1 or bool(row["has_steps"]),
         queue_name=row["queue_name"],
         partition_key=row["queue_partition_key"],
         timeout_ms=row["workflow_timeout_ms"],

@@ -50,7 +50,7 @@ class Claims(Concern):
         """See `perdure.ports.store.ClaimStore.lost`."""
         if not fences:
             return []
-        found = await self._database.fetch("lost_runs", *packed(fences))
+        found = await self._database.kept("lost_runs", *packed(fences))
         return [WorkflowId(row["workflow_uuid"]) for row in found]
 
     async def owned(self, executor_id: ExecutorId) -> list[Fence]:

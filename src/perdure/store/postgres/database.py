@@ -36,42 +36,46 @@ _CACHED_STATEMENTS = 200
 PENDING_GRACE_MS: Final = 2000
 """A process ends what it runs exactly when its time is up; this long it is left to do so."""
 
-_BY_KEY: Final = {
-    # Hot statements go through keys at any size of a table. A plan made for a small one must not
-    # be one that reads all of it, for it is kept while the table grows.
+BY_KEY: Final = {
+    # A plan made for a small table must not be one that reads all of it, for it is kept while the
+    # table grows.
     "enable_seqscan": "off",
     "enable_bitmapscan": "off",
     # Planning takes longer than executing a batch of one.
     "plan_cache_mode": "force_generic_plan",
 }
+"""How sessions plan whose statements go through keys at any size of a table."""
 
 # An index has the order of claims but for the ids at one instant; sorting by those alone is another
 # kind of sort, and a backlog must never be sorted as a whole.
-_IN_ORDER: Final = {**_BY_KEY, "enable_sort": "off"}
+_IN_ORDER: Final = {**BY_KEY, "enable_sort": "off"}
 
 # Steps and the messages they take are put side by side, never by going through all messages for
 # each step, which looks cheap for the few rows that a plan is made for.
-_SIDE_BY_SIDE: Final = {**_BY_KEY, "enable_nestloop": "off"}
+_SIDE_BY_SIDE: Final = {**BY_KEY, "enable_nestloop": "off"}
 
 HOT: Final = {
-    "start": _BY_KEY,
+    "start": BY_KEY,
     "claim": _IN_ORDER,
     "claim_shared": _IN_ORDER,
-    "record": _BY_KEY,
-    "finish": _BY_KEY,
-    "send": _BY_KEY,
+    "record": BY_KEY,
+    "finish": BY_KEY,
+    "send": BY_KEY,
     "receive": _SIDE_BY_SIDE,
-    "publish": _BY_KEY,
-    "append": _BY_KEY,
+    "publish": BY_KEY,
+    "append": BY_KEY,
 }
 """Kinds of writes that have a connection of their own, so that they run beside each other."""
+
+_READERS: Final = 2
+"""Connections for what others ask and hear meanwhile, with kept plans."""
 
 # The others may read a whole table where that is best, so they are planned for its size each time.
 _SHARED: Final = {"plan_cache_mode": "force_custom_plan"}
 
 
 class Database:
-    """Where a store's statements go. Opened, it has a connection for each hot kind and a pool."""
+    """Where a store's statements go. It has a connection for each hot kind, and two pools."""
 
     def __init__(self, settings: PostgresSettings, clock: Clock) -> None:
         self.settings = settings
@@ -87,6 +91,7 @@ class Database:
         )
         self._clock = clock
         self._lanes: dict[str, Lane] = {}
+        self._readers: Pool | None = None
         self._pool: Pool | None = None
 
     @property
@@ -102,20 +107,26 @@ class Database:
         pool = Pool(self._connect_shared, deadline_s, self.settings.pool_size)
         await pool.connect()
         self._lanes, self._pool = lanes, pool
+        self._readers = Pool(self._connect_reader, deadline_s, _READERS)
 
     async def close(self) -> None:
         """Close every connection; those of heartbeat links are closed by them."""
         lanes, self._lanes = self._lanes, {}
-        pool, self._pool = self._pool, None
+        pools, self._pool, self._readers = (self._pool, self._readers), None, None
         # At once: on a network that never answers each goodbye takes its full time.
         closings = [lane.close() for lane in lanes.values()]
-        if pool is not None:
-            closings.append(pool.close())
+        closings += [pool.close() for pool in pools if pool is not None]
         await asyncio.gather(*closings)
 
     async def hot(self, kind: str, query: str, *arguments: Any) -> list[Record]:
         """Execute a query on the connection of one hot kind."""
         return await self._lane(kind).fetch(self.queries[query], *arguments)
+
+    async def kept(self, query: str, *arguments: Any) -> list[Record]:
+        """Execute a query whose plan is made once, for it goes through keys, on any connection."""
+        if self._readers is None:
+            raise _not_open()
+        return await self._readers.fetch(self.queries[query], *arguments)
 
     async def fetch(self, query: str, *arguments: Any) -> list[Record]:
         """Execute a query on any connection."""
@@ -151,7 +162,7 @@ class Database:
         """A connection of the caller's own for a heartbeat, past the pooler if a way is known."""
         if not self.settings.has_sessions:
             return await self._connect_shared()
-        return await self._connect(self._direct_url, {**_session(statement_timeout_s), **_BY_KEY})
+        return await self._connect(self._direct_url, {**_session(statement_timeout_s), **BY_KEY})
 
     def _lane(self, kind: str) -> Lane:
         lane = self._lanes.get(kind)
@@ -165,6 +176,9 @@ class Database:
 
     async def _connect_hot(self, kind: str) -> Connection:
         return await self._connect_usually(HOT[kind])
+
+    async def _connect_reader(self) -> Connection:
+        return await self._connect_usually(BY_KEY)
 
     async def _connect_shared(self) -> Connection:
         return await self._connect_usually(_SHARED)

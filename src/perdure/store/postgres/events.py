@@ -38,7 +38,7 @@ class Events(Concern):
         if not keys:
             return []
         asked = packed(list(dict.fromkeys(keys)))
-        return [rows.event_row(row) for row in await self._database.fetch("events", *asked)]
+        return [rows.event_row(row) for row in await self._database.kept("events", *asked)]
 
     async def events_of(self, workflow_id: WorkflowId) -> list[EventRow]:
         """See `perdure.ports.store.EventStore.events_of`."""

@@ -38,7 +38,7 @@ class Hints(Concern):
         sent = list(dict.fromkeys(told))
         if sent:
             channels, payloads = zip(*sent, strict=True)
-            await self._database.fetch("announce", channels, payloads)
+            await self._database.kept("announce", channels, payloads)
 
 
 def prefixes(access: Access) -> dict[str, str]:

@@ -41,6 +41,12 @@ class Messages(Concern):
         return await in_waves(items, _sending_keys, self._send)
 
     async def _send(self, items: Sequence[Sending]) -> list[SendAnswer]:
+        if _is_alone(items):
+            (message,) = items[0].messages
+            offset_ms = self._database.offset_ms
+            if await self._database.hot("send", "send_alone", *message, offset_ms):
+                return [WRITTEN]
+            return await self._send_reasons(items)
         query = "send_to_forks" if any(item.to_forks for item in items) else "send"
         columns = _send_columns(items, self._application, self._database.offset_ms)
         (row,) = await self._database.hot("send", query, *columns)
@@ -78,11 +84,15 @@ class Messages(Concern):
         return await in_waves(items, _receiving_keys, self._receive)
 
     async def _receive(self, items: Sequence[Receiving]) -> list[Answer[StepRow]]:
-        columns = _receive_columns(items, self._application, self._database.offset_ms)
-        found = {
-            int(row["place"]): row
-            for row in await self._database.hot("receive", "receive", *columns)
-        }
+        offset_ms = self._database.offset_ms
+        if len(items) == 1 and items[0].deadline is None:
+            query = "receive_alone"
+            asked = _receive_parameters(items[0], self._application, offset_ms)
+        else:
+            query = "receive"
+            asked = _receive_columns(items, self._application, offset_ms)
+        rows_found = await self._database.hot("receive", query, *asked)
+        found = {int(row["place"]): row for row in rows_found}
         if len(found) == len(items):
             return [_received(item, found[place]) for place, item in enumerate(items, 1)]
         left = [step_place(item.taken) for place, item in enumerate(items, 1) if place not in found]
@@ -97,7 +107,7 @@ class Messages(Concern):
         if not topics:
             return []
         asked = list(dict.fromkeys(topics))
-        found = await self._database.fetch("topics_with_messages", *packed(asked))
+        found = await self._database.kept("topics_with_messages", *packed(asked))
         return [asked[row["place"] - 1] for row in found]
 
 
@@ -106,6 +116,14 @@ def _sending_keys(item: Sending) -> Iterable[Hashable]:
         yield message.message_id
     if item.caller is not None:
         yield step_place(item.caller)
+
+
+def _is_alone(items: Sequence[Sending]) -> bool:
+    """Whether it is one message to one workflow, and no step's."""
+    if len(items) > 1:
+        return False
+    (item,) = items
+    return item.caller is None and len(item.messages) == 1 and not item.to_forks
 
 
 def _send_columns(items: Sequence[Sending], application: str | None, offset_ms: int) -> list[Any]:
@@ -130,6 +148,22 @@ def _receiving_keys(item: Receiving) -> Iterable[Hashable]:
     yield step_place(item.taken)
     if item.deadline is not None:
         yield step_place(item.deadline)
+
+
+def _receive_parameters(item: Receiving, application: str | None, offset_ms: int) -> list[Any]:
+    """The parameters of `receive_alone`."""
+    taken = item.taken
+    return [
+        taken.workflow_id,
+        taken.owner,
+        taken.step_id,
+        taken.name,
+        taken.started_at_ms,
+        taken.completed_at_ms,
+        item.topic,
+        application,
+        offset_ms,
+    ]
 
 
 def _receive_columns(

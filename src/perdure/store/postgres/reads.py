@@ -20,7 +20,7 @@ class Reads(Concern):
         """See `perdure.ports.store.ReadStore.settled`."""
         outcomes: list[Outcome] = []
         missing: list[WorkflowId] = []
-        for row in await self._database.fetch("settled", *packed_list(list(dict.fromkeys(ids)))):
+        for row in await self._database.kept("settled", *packed_list(list(dict.fromkeys(ids)))):
             if row["missing"]:
                 missing.append(WorkflowId(row["workflow_uuid"]))
             else:

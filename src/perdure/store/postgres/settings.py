@@ -13,7 +13,8 @@ class PostgresSettings:
     time: statements are then prepared anew each time and no session is set up. Lock and LISTEN of
     the heartbeat, and migrations, take `direct_url`, which leads past the pooler; giving one
     implies `pooled`. Without it a pooled store has no liveness lock.
-    `pool_size` bounds the connections besides the nine that hot writes and claims keep.
+    `pool_size` bounds the connections besides the nine that hot writes and claims keep and two for
+    what is looked up by its key.
     `statement_timeout_s` bounds a statement on the server, and a little later also on our side.
     """
 

@@ -107,7 +107,7 @@ class Steps(Concern):
         self, ids: list[WorkflowId], found: dict[WorkflowId, list[StepRow]]
     ) -> bool:
         """Read the steps of these workflows; False, and nothing, if they are more than a page."""
-        page = await self._database.fetch("history", *packed_list(ids), PAGE + 1)
+        page = await self._database.kept("history", *packed_list(ids), PAGE + 1)
         if len(page) > PAGE:
             return False
         for row in page:
@@ -124,7 +124,7 @@ class Steps(Concern):
         steps: list[StepRow] = []
         last = _BEFORE_ALL
         while True:
-            page = await self._database.fetch("history_page", workflow_id, last, PAGE)
+            page = await self._database.kept("history_page", workflow_id, last, PAGE)
             steps += [rows.step_row(row) for row in page]
             if len(page) < PAGE:
                 break

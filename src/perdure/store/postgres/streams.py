@@ -67,7 +67,7 @@ class Streams(Concern):
             [(*reading.key, reading.offset, reading.limit) for reading in readings], {2, 3}
         )
         found: list[list[Record]] = [[] for _ in readings]
-        for row in await self._database.fetch("stream_pages", *asked):
+        for row in await self._database.kept("stream_pages", *asked):
             found[row["place"] - 1].append(row)
         return [_page(page) for page in found]
 

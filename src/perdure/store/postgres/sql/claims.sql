@@ -43,11 +43,18 @@ claimed AS (
     RETURNING {claimed_columns:w}, w.priority, w.inputs AS legacy_inputs
 )
 
+-- fragment: has_steps
+-- Whether the workflow had a recorded step when the statement began.
+(
+    SELECT 1 FROM {schema}.operation_outputs o WHERE o.workflow_uuid = {arg}.workflow_uuid LIMIT 1
+) IS NOT NULL
+
 -- fragment: claimed_rows
 -- What was claimed, in the order of claims: no row at all if the lease does not stand, one without
 -- a workflow if there was nothing to take.
 SELECT
     {claimed_columns:c}, c.priority, COALESCE(i.inputs, c.legacy_inputs) AS inputs,
+    {has_steps:c} AS has_steps,
     c.workflow_deadline_epoch_ms - (SELECT ms FROM clock) AS deadline_left_ms
 FROM lease
 LEFT JOIN claimed c ON true
@@ -115,7 +122,7 @@ taken AS MATERIALIZED (
 -- The rows that bear the token $1 of a claim that was tried before, as the claim returns them.
 SELECT
     {claimed_columns:w}, w.priority, COALESCE(i.inputs, w.inputs) AS inputs,
-    w.workflow_deadline_epoch_ms - {now_ms:2} AS deadline_left_ms
+    {has_steps:w} AS has_steps, w.workflow_deadline_epoch_ms - {now_ms:2} AS deadline_left_ms
 FROM {schema}.workflow_status w
 LEFT JOIN {schema}.workflow_input i ON i.workflow_uuid = w.workflow_uuid
 WHERE w.status = 'PENDING' AND w.owner_xid = $1

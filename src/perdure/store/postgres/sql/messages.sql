@@ -116,6 +116,29 @@ SELECT CASE WHEN (SELECT count(*) FROM written) < $23
 WITH {sendings},
 {sent:messages};
 
+-- name: send_alone
+-- Sends one message that no step records, as `send` does: a statement without lists takes a fifth of
+-- the time. No row if it stands already, or if its destination is locked or missing.
+WITH reached AS MATERIALIZED (
+    SELECT w.workflow_uuid AS id
+    FROM {schema}.workflow_status w
+    WHERE w.workflow_uuid = $2
+    FOR KEY SHARE SKIP LOCKED
+)
+INSERT INTO {schema}.notifications (
+    message_uuid, destination_uuid, topic, message, serialization, created_at_epoch_ms
+)
+SELECT
+    $1::text, reached.id, $3::text, $4::text, $5::text,
+    GREATEST({now_ms:6}, (
+        SELECT max(n.created_at_epoch_ms) + 1
+        FROM {schema}.notifications n
+        WHERE n.destination_uuid = $2 AND n.topic = $3
+    ))
+FROM reached
+ON CONFLICT (message_uuid) DO NOTHING
+RETURNING message_uuid;
+
 -- name: send_to_forks
 -- The same, those of them that are to go there also to all that was forked from these workflows. A
 -- message's id ends with who gets it, and does so for each.
@@ -257,6 +280,55 @@ FROM receivers
 LEFT JOIN taking ON taking.place = receivers.place
 LEFT JOIN received ON received.place = receivers.place
 WHERE received.place IS NOT NULL OR taking.place IS NULL;
+
+-- name: receive_alone
+-- The same for one step without a time limit, in a fifth of the time. No row if it cannot be recorded.
+WITH fenced AS MATERIALIZED (
+    SELECT w.workflow_uuid AS id
+    FROM {schema}.workflow_status w
+    WHERE w.workflow_uuid = $1
+        AND w.owner_xid = $2
+        AND w.status IS NOT DISTINCT FROM 'PENDING'
+        AND (
+            SELECT 1 FROM {schema}.operation_outputs taken
+            WHERE taken.workflow_uuid = $1 AND taken.function_id = $3
+        ) IS NULL
+    FOR NO KEY UPDATE SKIP LOCKED
+),
+taking AS MATERIALIZED (
+    SELECT message.*
+    FROM fenced
+    CROSS JOIN LATERAL (
+        SELECT n.message_uuid AS id, n.message AS output, n.serialization
+        FROM {schema}.notifications n
+        WHERE n.destination_uuid = fenced.id AND n.topic = $7 AND NOT n.consumed
+        ORDER BY n.created_at_epoch_ms, n.message_uuid COLLATE "C"
+        LIMIT 1
+        FOR NO KEY UPDATE SKIP LOCKED
+    ) message
+),
+received AS (
+    INSERT INTO {schema}.operation_outputs (
+        workflow_uuid, function_id, function_name, output, started_at_epoch_ms,
+        completed_at_epoch_ms, serialization, application_name, retention_timestamp
+    )
+    SELECT
+        $1, $3, $4::text, taking.output, $5::bigint, $6::bigint, taking.serialization, $8::text,
+        (SELECT {now_ms:9})
+    FROM taking
+    ON CONFLICT DO NOTHING
+    RETURNING output, serialization
+),
+consumed AS (
+    UPDATE {schema}.notifications
+    SET consumed = true, consumed_by_function_id = $3
+    WHERE message_uuid = (SELECT taking.id FROM taking WHERE EXISTS (SELECT FROM received))
+)
+SELECT
+    1 AS place, EXISTS (SELECT FROM received) AS was_received,
+    (SELECT output FROM received) AS output, (SELECT serialization FROM received) AS serialization
+FROM fenced
+WHERE EXISTS (SELECT FROM received) OR NOT EXISTS (SELECT FROM taking);
 
 -- name: topics_with_messages
 -- The positions of those of the given (destination, topic) that have a message.

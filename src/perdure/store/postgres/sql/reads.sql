@@ -7,8 +7,18 @@ SELECT
     COALESCE(o.output, w.output) AS output, COALESCE(o.error, w.error) AS error,
     w.workflow_uuid IS NULL AS missing
 FROM {texts:3} AS asked (id)
-LEFT JOIN {schema}.workflow_status w ON w.workflow_uuid = asked.id
-LEFT JOIN {schema}.workflow_output o ON o.workflow_uuid = w.workflow_uuid
+LEFT JOIN LATERAL (
+    SELECT w.workflow_uuid, w.status, w.serialization, w.recovery_attempts, w.output, w.error
+    FROM {schema}.workflow_status w
+    WHERE w.workflow_uuid = asked.id
+    LIMIT 1
+) w ON true
+LEFT JOIN LATERAL (
+    SELECT o.output, o.error
+    FROM {schema}.workflow_output o
+    WHERE o.workflow_uuid = asked.id
+    LIMIT 1
+) o ON true
 WHERE w.workflow_uuid IS NULL
     OR w.status IN ('SUCCESS', 'ERROR', 'CANCELLED', 'MAX_RECOVERY_ATTEMPTS_EXCEEDED');
 

@@ -317,7 +317,12 @@ RETURNING w.workflow_uuid
 -- Of the given (id, owner), the ids whose row is not PENDING under that owner.
 SELECT asked.id AS workflow_uuid
 FROM ROWS FROM ({texts:3}, {texts:4}) AS asked (id, owner)
-LEFT JOIN {schema}.workflow_status w ON w.workflow_uuid = asked.id
+LEFT JOIN LATERAL (
+    SELECT w.status, w.owner_xid
+    FROM {schema}.workflow_status w
+    WHERE w.workflow_uuid = asked.id
+    LIMIT 1
+) w ON true
 WHERE (w.status = 'PENDING' AND w.owner_xid = asked.owner) IS NOT TRUE;
 
 -- name: owned_runs

@@ -29,10 +29,16 @@ w.status = 'ENQUEUED'
         FROM json_each(:keys)
     )
 
+-- fragment: has_steps
+-- Whether the workflow has a recorded step.
+EXISTS (
+    SELECT 1 FROM operation_outputs o WHERE o.workflow_uuid = w.workflow_uuid
+) AS has_steps
+
 -- name: claim_candidates
 -- The first claimable rows of one queue, in the order of claims. The index gives the order up to
 -- the id, so the cost does not grow with what waits behind them.
-SELECT {claimed_columns:w}, w.priority, COALESCE(i.inputs, w.inputs) AS inputs
+SELECT {claimed_columns:w}, w.priority, COALESCE(i.inputs, w.inputs) AS inputs, {has_steps}
 FROM (
     SELECT w.rowid AS place FROM workflow_status w
     WHERE w.queue_name = :queue AND {claimable}
@@ -60,7 +66,7 @@ WHERE workflow_uuid = ?1;
 
 -- name: claimed_before
 -- The rows that bear the token of a claim whose answer was lost.
-SELECT {claimed_columns:w}, w.priority, COALESCE(i.inputs, w.inputs) AS inputs
+SELECT {claimed_columns:w}, w.priority, COALESCE(i.inputs, w.inputs) AS inputs, {has_steps}
 FROM workflow_status w
 LEFT JOIN workflow_input i ON i.workflow_uuid = w.workflow_uuid
 WHERE w.status = 'PENDING' AND w.owner_xid = :token;

@@ -123,7 +123,7 @@ LIMIT :limit OFFSET :offset;
 
 -- name: chosen_candidates
 -- The rows in these places, as a claim takes them.
-SELECT {claimed_columns:w}, w.priority, COALESCE(i.inputs, w.inputs) AS inputs
+SELECT {claimed_columns:w}, w.priority, COALESCE(i.inputs, w.inputs) AS inputs, {has_steps}
 FROM json_each(:places) p
 CROSS JOIN workflow_status w ON w.rowid = p.value
 LEFT JOIN workflow_input i ON i.workflow_uuid = w.workflow_uuid;

@@ -22,8 +22,9 @@ from perdure.store.postgres.concern import Access, Concern, boot_of
 from perdure.store.postgres.lanes import Record, Transaction
 from perdure.store.tokens import RecentTokens
 
-VISITED_AT_ONCE: Final = 256
-"""Partitions of a queue that one claim looks at."""
+LEAST_VISITED: Final = 64
+MOST_VISITED: Final = 256
+"""Partitions of a queue that one claim looks at: twice as many as it may take, within bounds."""
 
 PRUNED_AT_ONCE: Final = 1000
 """Entries of a queue's rate log that one claim forgets."""
@@ -126,13 +127,15 @@ class _Claim:
                 partitioned[queue.name] = (queue, offer)
             else:
                 offers[queue.name] = offer
-        heads = await self._heads(partitioned, loads)
+        visits = min(max(2 * most, LEAST_VISITED), MOST_VISITED)
+        heads = await self._heads(partitioned, loads, visits)
         for name, (queue, offer) in partitioned.items():
-            offers[name] = _offer_of_partitions(queue, heads[name], loads[name], offer)
+            found = _offer_of_partitions(queue, heads[name], loads[name], offer)
+            offers[name] = replace(found, goes_on=len(heads[name]) == visits)
         return offers
 
     async def _heads(
-        self, queues: Collection[str], loads: Mapping[str, Load]
+        self, queues: Collection[str], loads: Mapping[str, Load], visits: int
     ) -> dict[str, list[Record]]:
         heads: dict[str, list[Record]] = {name: [] for name in queues}
         if heads:
@@ -142,7 +145,7 @@ class _Claim:
                 self._application,
                 self._offset_ms,
                 [loads[name].after_key for name in heads],
-                VISITED_AT_ONCE,
+                visits,
             )
             for row in found:
                 heads[row["queue_name"]].append(row)
@@ -259,6 +262,5 @@ def _offer_of_partitions(
         shares=tuple(rooms.by_key.items()),
         is_full=not rooms.by_key,
         frees_at_ms=rooms.total.frees_at_ms,
-        goes_on=len(heads) == VISITED_AT_ONCE,
         from_start=heads[-1]["wrapped"],
     )

@@ -228,6 +228,27 @@ parts AS MATERIALIZED (
     FROM ROWS FROM (unnest($3::text[]), unnest($13::text[]), {numbers:11}, {numbers:14})
         WITH ORDINALITY AS parts (queue_name, key, share, total, place)
 ),
+firsts AS MATERIALIZED (
+    SELECT parts.place, parts.queue_name, parts.total, first.*
+    FROM parts
+    CROSS JOIN LATERAL (
+        SELECT w.priority, w.created_at, w.workflow_uuid
+        FROM {schema}.workflow_status w
+        WHERE w.queue_partition_key = parts.key AND {claimable:parts}
+        ORDER BY w.priority, w.created_at, w.workflow_uuid
+        LIMIT 1
+    ) first
+    WHERE parts.key IS NOT NULL AND parts.share > 0
+),
+-- Where the first rows of the partitions are enough, no second one comes before the last of them,
+-- unless it is more urgent.
+bounds AS MATERIALIZED (
+    SELECT
+        queue_name,
+        COALESCE((array_agg(priority ORDER BY priority))[min(total)::integer], 2147483648) AS priority
+    FROM firsts
+    GROUP BY queue_name
+),
 candidates AS MATERIALIZED (
     SELECT parts.place, parts.queue_name, parts.total, first.*
     FROM parts
@@ -240,16 +261,24 @@ candidates AS MATERIALIZED (
     ) first
     WHERE parts.key IS NULL
     UNION ALL
-    SELECT parts.place, parts.queue_name, parts.total, first.*
+    SELECT * FROM firsts
+    UNION ALL
+    SELECT parts.place, parts.queue_name, parts.total, next.*
     FROM parts
+    CROSS JOIN LATERAL (
+        SELECT bounds.priority FROM bounds WHERE bounds.queue_name = parts.queue_name LIMIT 1
+    ) bound
     CROSS JOIN LATERAL (
         SELECT w.priority, w.created_at, w.workflow_uuid
         FROM {schema}.workflow_status w
-        WHERE w.queue_partition_key = parts.key AND {claimable:parts}
+        WHERE w.queue_partition_key = parts.key
+            AND w.priority < bound.priority
+            AND {claimable:parts}
         ORDER BY w.priority, w.created_at, w.workflow_uuid
-        LIMIT parts.share
-    ) first
-    WHERE parts.key IS NOT NULL
+        LIMIT parts.share - 1
+        OFFSET 1
+    ) next
+    WHERE parts.key IS NOT NULL AND parts.share > 1
 ),
 turns AS (
     SELECT *, row_number() OVER (

@@ -244,6 +244,8 @@ async def test_ids_are_those_of_building(memory_lab: Lab) -> None:
 WRONG: dict[str, Any] = {
     "no stored form": lambda: set_event("k", object()),
     "a blank key": lambda: set_event(" ", 1),
+    "NUL in a key": lambda: set_event("a\x00b", 1),
+    "half a character to read": lambda: get_event("w", "\ud800"),
     "no text": lambda: set_event(5, 1),  # type: ignore[arg-type]
     "a key that fits nowhere": lambda: set_event("€" * 3_000, 1),
     "no id": lambda: get_event("", "k"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import pickle
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -18,8 +19,8 @@ from perdure import (
     workflow,
 )
 from perdure.errors import DatabaseUnavailable
-from tests.support.engines import Lab
-from tests.support.talking import gated, messages, open_gate, receives
+from tests.support.engines import Lab, settle
+from tests.support.talking import gated, insert_workflow, messages, open_gate, receives
 from tests.support.waiting import eventually
 from tests.support.workflows import look
 
@@ -100,6 +101,34 @@ async def test_the_limit_of_a_wait_survives_a_restart(lab: Lab) -> None:
     await lab.engine.send("w", "late", "t")
     await lab.rerun("w")
     assert await lab.output("w") == "[null]"
+
+
+async def test_without_a_limit_it_waits_for_ever(memory_lab: Lab) -> None:
+    """So does who waits for an event: nobody said that nothing is an answer."""
+    lab = memory_lab
+
+    @workflow(name="patient")
+    async def patient() -> list[Any]:
+        return [await recv("t"), await get_event("p", "k")]
+
+    engine = await lab.start(patient)
+    await insert_workflow(lab, "p")
+    handle = await patient.options(id="w").start()
+
+    async def a_while(look: str) -> None:
+        """Let ten years pass once it has looked, and waits."""
+        signals = engine.kernel.talk.signals
+        await eventually(lambda: lab.store.counts[look] and signals.waiting == 1)
+        lab.clock.leap(315_360_000)
+        await settle()
+
+    await a_while("receive")
+    await engine.send("w", "late", "t")
+    await a_while("events")
+    await lab.backdoor.run(
+        "INSERT INTO workflow_events (workflow_uuid, key, value) VALUES ('p', 'k', '7')"
+    )
+    assert await handle.result() == ["late", 7]
 
 
 async def test_without_time_it_looks_once(lab: Lab) -> None:

@@ -296,6 +296,8 @@ async def test_an_offset_that_no_stream_reaches_is_one_behind_its_end(lab: Lab) 
 WRONG: dict[str, Any] = {
     "no stored form": lambda: write_stream("s", object()),
     "a blank key": lambda: write_stream("", 1),
+    "NUL in a key": lambda: write_stream("a\x00b", 1),
+    "half a character to close": lambda: close_stream("\ud800"),
     "a blank key to close": lambda: close_stream(" "),
     "a key that fits nowhere": lambda: write_stream("€" * 3_000, 1),
     "the end itself": lambda: write_stream("s", "__DBOS_STREAM_CLOSED__"),

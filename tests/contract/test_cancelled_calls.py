@@ -53,6 +53,7 @@ async def test_a_cancelled_record(site: Site, me: Process) -> None:
 async def test_a_cancelled_claim(site: Site, me: Process) -> None:
     """“Repeating a call with the same token after an unknown outcome also returns the rows the
     first try claimed”."""
+    await me.open_queue()
     await me.start(*[rows.enqueued() for _ in range(2 * ROUNDS)])
     taken: list[Fence] = []
     for turns in range(ROUNDS):

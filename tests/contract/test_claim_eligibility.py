@@ -4,6 +4,7 @@ import pytest
 
 from perdure.errors import LeaseLost
 from perdure.model.ids import WorkflowId
+from perdure.model.wire import INTERNAL_QUEUES
 from perdure.model.workflow import ClaimedRun, Fence, WorkflowKey
 from tests.support import rows
 from tests.support.store import Process, Site
@@ -21,6 +22,22 @@ async def test_only_rows_of_the_requested_queues(me: Process) -> None:
     claimed = await me.claim(queues=("a", "b"))
     assert ids(claimed) == {a.workflow_id, b.workflow_id}
     assert {run.queue_name for run in claimed} == {"a", "b"}
+
+
+async def test_a_queue_that_is_not_registered_gives_nothing(site: Site, me: Process) -> None:
+    """“One that … is paused or not registered (the internal ones are always) gives nothing”: also
+    what a process believed to be there, and whatever stands under an internal name."""
+    request = rows.claim(me.executor, (rows.QUEUE, *INTERNAL_QUEUES))
+    await me.waiting()
+    assert await me.store.claim(request) == []
+    await me.open_queue()
+    await me.store.delete_queue(rows.QUEUE)
+    assert await me.store.claim(request) == []
+    await site.insert("queues", queue_id="i", name=INTERNAL_QUEUES[0], application_name="other")
+    inside = {(await me.waiting(queue_name=name)).workflow_id for name in INTERNAL_QUEUES}
+    assert ids(await me.store.claim(request)) == inside
+    await me.open_queue()
+    assert len(await me.store.claim(rows.claim(me.executor))) == 1
 
 
 async def test_no_queues_or_no_keys_claim_nothing(me: Process) -> None:

@@ -44,6 +44,8 @@ async def test_what_is_returned_is_in_order_over_all_queues(site: Site, me: Proc
 
 async def test_each_queue_gives_its_own_share(site: Site, me: Process) -> None:
     """“of each of the request's queues up to its share”: none eats into another's."""
+    for name in ("a", "b", "c"):
+        await me.open_queue(name)
     for number in range(5):
         await site.foreign(f"a{number}", queue_name="a", created_at=BASE + number)
         await site.foreign(f"b{number}", queue_name="b", created_at=BASE + 10 + number)

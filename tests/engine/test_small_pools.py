@@ -42,4 +42,5 @@ async def test_many_workflows_do_everything_at_once(shared_lab: Lab) -> None:
         expected = [number, number, f"A{number}", "B", 1]
         assert await handle.result(timeout=30) == expected
     assert await engine.workflows.count(states="SUCCESS") == 60
+    lab.clock.leap(1)
     assert await engine.workflows.purge(older_than=0) == 60

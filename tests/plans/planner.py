@@ -67,6 +67,7 @@ async def fill(url: str, workflows: int) -> None:
             " partition_concurrency, partition_rate_limit_max, partition_rate_limit_period_sec)"
             " VALUES ('narrow', 1000, 1000, 60, 10, 10, 60)"
         )
+        await connection.execute("INSERT INTO dbos.queues (name) VALUES ('line')")
         await connection.execute(
             "INSERT INTO perdure.rate_log (queue_name, started_at, workflow_id, partition_key)"
             " SELECT queue_name, started_at_epoch_ms, workflow_uuid, queue_partition_key"

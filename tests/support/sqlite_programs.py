@@ -36,6 +36,10 @@ async def owner(url: str, boot: BootId) -> tuple[Store, NewLease]:
     """An open store with a lease."""
     store = build_store(url, "app", MovableClock())
     await store.open()
+    settings = rows.queue()
+    await store.register_queue(
+        settings.name, rows.VERSION, lambda standing, _: None if standing else settings
+    )
     lease = rows.lease(boot, PERIOD_MS)
     link = store.heartbeat_link()
     await link.open(lease)

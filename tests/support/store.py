@@ -12,7 +12,7 @@ from perdure.model.ids import BootId, ExecutorId, WorkflowId
 from perdure.model.lease import Beat, LeaseSeen, NewLease
 from perdure.model.management import Cancel, Command, Managed
 from perdure.model.queue import Load, QueueRow, QueueTurn, Swept
-from perdure.model.wire import PORTABLE_JSON
+from perdure.model.wire import INTERNAL_QUEUES, PORTABLE_JSON
 from perdure.model.workflow import (
     ClaimedRun,
     NewWorkflow,
@@ -91,9 +91,21 @@ class Process:
         return await self.started(rows.enqueued(workflow_id, **fields))
 
     async def claim(self, **fields: Any) -> list[ClaimedRun]:
-        """Claim for this process."""
+        """Claim for this process, of queues that are registered now if they were not."""
         asked = {"version": self.version, **fields}
-        return await self.store.claim(rows.claim(self.executor, **asked))
+        request = rows.claim(self.executor, **asked)
+        registered = {*INTERNAL_QUEUES, *(row.name for row in await self.store.queues())}
+        for share in request.shares:
+            if share.queue_name not in registered:
+                await self.open_queue(share.queue_name)
+        return await self.store.claim(request)
+
+    async def open_queue(self, name: str = rows.QUEUE) -> None:
+        """Register a queue without limits, unless one of that name stands."""
+        settings = rows.queue(name)
+        await self.store.register_queue(
+            name, self.version, lambda standing, _: None if standing else settings
+        )
 
     async def claim_shared(
         self, *queues: str | Load, limit: int = 100, **fields: Any

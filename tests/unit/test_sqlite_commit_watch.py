@@ -17,6 +17,7 @@ from perdure.ports.store.hints import TALK
 from perdure.store.sqlite import SqliteStore
 from perdure.store.sqlite.commit_watch import EVERY_S
 from perdure.store.sqlite.session import OwnSession
+from perdure.store.sqlite.writer import Writer
 from tests.support import rows
 from tests.support.database import MovableClock
 from tests.support.waiting import eventually
@@ -135,6 +136,26 @@ async def test_a_commit_between_those_of_the_process_is_told(
     await ear.hears(1)
     await ear.looks_on()
     assert set(ear.heard) == {TALK}
+
+
+async def test_a_process_that_writes_all_the_time_hears_of_others_without_asking(
+    own: SqliteStore, store: SqliteStore, ear: Ear, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its writer sees it in passing."""
+    asked: list[Writer] = []
+
+    def noted(writer: Writer) -> asyncio.Future[None]:
+        asked.append(writer)
+        return asyncio.get_running_loop().create_future()
+
+    monkeypatch.setattr(Writer, "look", noted)
+    monkeypatch.setattr("perdure.store.sqlite.commit_watch.EVERY_S", 0.5)
+    await ear.beat()
+    await enqueue(store, ear)
+    async with asyncio.timeout(20):
+        while TALK not in ear.heard:
+            await enqueue(own, ear)
+    assert asked == []
 
 
 async def test_each_queue_with_work_is_named(store: SqliteStore, ear: Ear) -> None:

@@ -142,9 +142,11 @@ async def test_a_token_is_remembered_for_a_while(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tokens, "_KEPT", 5)
+    await store.register_queue(rows.QUEUE, rows.VERSION, lambda *_: rows.queue())
     await store.start([Start(rows.enqueued())], LEASE.executor_id)
     first = rows.claim(LEASE.executor_id)
     claimed = await store.claim(first)
+    assert len(claimed) == 1
     for _ in range(4):
         await store.claim(rows.claim(LEASE.executor_id))
     assert await store.claim(first) == claimed

@@ -14,10 +14,11 @@ class ClaimStore(Protocol):
     async def claim(self, request: ClaimRequest) -> list[ClaimedRun]:
         """Take ENQUEUED rows, of each of the request's queues up to its share, and return them.
 
-        For queues without limits that the fleet shares: nothing is counted. Order, in each queue
-        and of what is returned: priority, then creation, then id. Rows locked by others are
-        skipped. Sets state PENDING, owner = `token`, executor, version, application, start time,
-        `rate_limited` false, attempts + 1, `updated_at`, and the deadline (kept if set, else
+        For queues without limits that the fleet shares: nothing is counted. One that has some by
+        now, is paused or not registered (the internal ones are always) gives nothing. Order, in
+        each queue and of what is returned: priority, then creation, then id. Rows locked by others
+        are skipped. Sets state PENDING, owner = `token`, executor, version, application, start
+        time, `rate_limited` false, attempts + 1, `updated_at`, and the deadline (kept if set, else
         database clock + timeout).
         Holds the lease's key-share lock as `start` does; raises `LeaseLost` and claims nothing if
         it is gone. Repeating a call with the same token after an unknown outcome also returns the

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from perdure.model.ids import ExecutorId, WorkflowId
+from perdure.model.wire import INTERNAL_QUEUES
 from perdure.model.workflow import ClaimedRun, ClaimRequest, Fence
 from perdure.store import rows
 from perdure.store.sqlite.concern import Access, Concern, packed
@@ -46,7 +47,7 @@ class Claims(Concern):
         """Whether the queue is open and without shared limits by now, whatever the caller knew."""
         queue = registered_queue(transaction, self._queries, name, self._application)
         if queue is None:
-            return True
+            return name in INTERNAL_QUEUES
         settings = queue.settings
         return not (queue.is_paused or settings.partitioned or settings.limits.are_shared)
 

@@ -68,9 +68,9 @@ ORDER BY c.priority, c.created_at, c.workflow_uuid
 -- name: claim
 -- Takes from each queue as many rows as $11 says in its place. Rows that another process is taking
 -- are passed over, not waited for. The index gives each queue's order up to the id. A queue that is
--- paused by now, or has limits that the fleet shares, gives nothing, whatever the caller knew of it;
--- the lock on its row makes whoever changes that wait for claims under way. No queue has a rate: $12
--- is empty.
+-- paused or deleted by now, or has limits that the fleet shares, gives nothing, whatever the caller
+-- knew of it; the lock on its row makes whoever changes that wait for claims under way. No queue has
+-- a rate: $12 is empty.
 -- The disk is not waited for: what the runs record later is behind it in the log, and a server that
 -- crashes before gives back what no run has recorded anything for, to be claimed again.
 WITH {held_lease:1},
@@ -99,9 +99,10 @@ shares AS MATERIALIZED (
     SELECT asked.queue_name, asked.share
     FROM ROWS FROM (unnest($3::text[]), {numbers:11}) AS asked (queue_name, share)
     WHERE EXISTS (SELECT FROM lease)
-        AND (asked.queue_name IN (SELECT name FROM unlimited) OR NOT EXISTS (
-            SELECT FROM {schema}.queues q WHERE q.name = asked.queue_name AND {registered:8}
-        ))
+        AND (
+            asked.queue_name IN (SELECT name FROM unlimited)
+            OR asked.queue_name IN ({internal_queues})
+        )
 ),
 taken AS MATERIALIZED (
     SELECT row.workflow_uuid

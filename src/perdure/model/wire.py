@@ -57,8 +57,6 @@ NULL_TOPIC = "__null__topic__"
 STREAM_CLOSED = '"__DBOS_STREAM_CLOSED__"'
 """The text of a stream's last row, JSON quotes included."""
 
-NOTIFICATIONS_CHANNEL = "dbos_notifications_channel"
-EVENTS_CHANNEL = "dbos_workflow_events_channel"
 PICKLED_STREAM_CLOSED = (
     "gASVGgAAAAAAAACMFl9fREJPU19TVFJFQU1fQ0xPU0VEX1+ULg==",
     "gAWVGgAAAAAAAACMFl9fREJPU19TVFJFQU1fQ0xPU0VEX1+ULg==",
@@ -68,6 +66,8 @@ PICKLED_STREAM_CLOSED = (
 PICKLED_NONE = ("gAROLg==", "gAVOLg==")
 """How it records that nothing came in time."""
 
+NOTIFICATIONS_CHANNEL = "dbos_notifications_channel"
+EVENTS_CHANNEL = "dbos_workflow_events_channel"
 STREAMS_CHANNEL = "dbos_streams_channel"
 
 DATABASE_URL_ENV = "DBOS_SYSTEM_DATABASE_URL"

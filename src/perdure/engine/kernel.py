@@ -29,7 +29,7 @@ from perdure.engine.services import Service, Tasks
 from perdure.engine.sweeper import OwnershipPoll, SelfCheck, Takeovers
 from perdure.engine.talk import Talk
 from perdure.engine.tidings import Tidings
-from perdure.engine.time import DatabaseTime
+from perdure.engine.time import DatabaseTime, Trip
 from perdure.engine.upkeep import Upkeep
 from perdure.engine.waiter import Around, Waiter
 from perdure.engine.watchman import Watchman
@@ -238,7 +238,7 @@ class Kernel:
         try:
             asked_at_s = self.clock.monotonic()
             now_ms = await self.store.now_ms()
-            self.time.set(now_ms, (asked_at_s + self.clock.monotonic()) / 2)
+            self.time.set(now_ms, Trip(asked_at_s, self.clock.monotonic()))
             await self.store.register_version(self.settings.version)
             for declared in self.settings.queues:
                 await register_queue(
@@ -407,12 +407,12 @@ class Kernel:
         """The heartbeat lost its connection: what it sees of others means little for a while."""
         self._takeovers.distrust(at_s)
 
-    def on_beat(self, beat: Beat, at_s: float) -> None:
+    def on_beat(self, beat: Beat, trip: Trip) -> None:
         """A heartbeat was answered."""
-        self.time.set(beat.now_ms, at_s)
+        self.time.set(beat.now_ms, trip)
         if self.stopping:
             return
-        self._takeovers.consider(beat, at_s)
+        self._takeovers.consider(beat, trip.middle_s)
         self._dispatcher.look_around(beat.ready, beat.queues)
         if beat.next_at_ms is not None:
             self._due.heard_of(beat.next_at_ms)

@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
+from perdure.engine.time import Trip
 from perdure.errors import DatabaseError, LeaseLost
 from perdure.logic.liveness import Rhythm
 from perdure.model.ids import BootId, ExecutorId
@@ -63,8 +64,8 @@ class BeatListener(Protocol):
         """Another process announced something."""
         ...
 
-    def on_beat(self, beat: Beat, at_s: float) -> None:
-        """A heartbeat was answered; `at_s` is the middle of its round trip, monotonic."""
+    def on_beat(self, beat: Beat, trip: Trip) -> None:
+        """A heartbeat was answered."""
         ...
 
 
@@ -206,7 +207,7 @@ class Heartbeat:
         if not beat.held:
             raise LeaseLost(f"the lease of {lease.executor_id} was taken")
         answered_at_s = self._clock.monotonic()
-        self._post(self._listener.on_beat, beat, (asked_at_s + answered_at_s) / 2)
+        self._post(self._listener.on_beat, beat, Trip(asked_at_s, answered_at_s))
 
     async def _pause(self, seconds: float) -> None:
         """Wait that long, or until the engine stops or the link is lost."""

@@ -38,7 +38,9 @@ DIFFERENT = [
         "nobody else can write in",
     ),
     counterparts(
-        "finish_over", "insert_output", "on Postgres a part of `finish`; SQLite has no writing CTE"
+        "finish_alone finish_over",
+        "insert_output",
+        "on Postgres a part of `finish`; SQLite has no writing CTE",
     ),
     counterparts(
         "claim",

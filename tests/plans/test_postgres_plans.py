@@ -51,6 +51,7 @@ def indexes(plan: Plan) -> set[str | None]:
         ("record_around", "record"),
         ("standing_steps", "record"),
         ("finish", "finish"),
+        ("finish_alone", "finish"),
         ("finish_over", "finish"),
     ],
 )

@@ -21,9 +21,21 @@ class Endings(Concern):
 
     async def finish(self, items: Sequence[Finish]) -> list[Answer[Outcome]]:
         """See `perdure.ports.store.RunStore.finish`."""
+        if len(items) == 1 and await self._finish_alone(items[0]):
+            return [WRITTEN]
         if items and _all_different(items):
             return await self._finish(items)
         return await in_waves(items, _run, self._finish)
+
+    async def _finish_alone(self, item: Finish) -> bool:
+        """Whether the one run was fenced, and nothing stood in its outcome's way."""
+        try:
+            fenced = await self._database.hot(
+                "finish", "finish_alone", *item, self._database.offset_ms
+            )
+        except DuplicateKey:
+            return False
+        return bool(fenced)
 
     async def _finish(self, items: Sequence[Finish]) -> list[Answer[Outcome]]:
         given = (*packed(items), self._database.offset_ms)

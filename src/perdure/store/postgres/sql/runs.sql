@@ -206,6 +206,16 @@ LEFT JOIN LATERAL (
 ) parent ON true
 ORDER BY asked.place;
 
+-- fragment: end
+-- What the end in a state, which {arg} has, changes in a run's row.
+status = {arg}.status,
+owner_xid = NULL,
+deduplication_id = NULL,
+queue_name = CASE WHEN {arg}.status IN ('SUCCESS', 'ERROR') THEN w.queue_name END,
+started_at_epoch_ms = CASE WHEN {arg}.status IN ('SUCCESS', 'ERROR') THEN w.started_at_epoch_ms END,
+updated_at = (SELECT ms FROM clock),
+completed_at = (SELECT ms FROM clock)
+
 -- fragment: ending
 -- The runs to end, from $3 to $7, fenced, and their rows' end. $8 is the clock's offset. Endings
 -- without an outcome also leave the queue. The rows are locked, so the insertion always meets them;
@@ -224,19 +234,10 @@ ended AS MATERIALIZED (
     JOIN fenced ON fenced.id = asked.id AND fenced.owner = asked.owner
 ),
 runs_ended AS (
-    INSERT INTO {schema}.workflow_status AS w (
-        workflow_uuid, status, created_at, updated_at, completed_at
-    )
-    SELECT id, state, 0, (SELECT ms FROM clock), (SELECT ms FROM clock) FROM ended
+    INSERT INTO {schema}.workflow_status AS w (workflow_uuid, status, created_at)
+    SELECT id, state, 0 FROM ended
     ON CONFLICT (workflow_uuid) DO UPDATE
-    SET status = EXCLUDED.status,
-        owner_xid = NULL,
-        deduplication_id = NULL,
-        queue_name = CASE WHEN EXCLUDED.status IN ('SUCCESS', 'ERROR') THEN w.queue_name END,
-        started_at_epoch_ms = CASE WHEN EXCLUDED.status IN ('SUCCESS', 'ERROR')
-            THEN w.started_at_epoch_ms END,
-        updated_at = EXCLUDED.updated_at,
-        completed_at = EXCLUDED.completed_at
+    SET {end:EXCLUDED}
 )
 
 -- fragment: insert_outcomes
@@ -252,6 +253,32 @@ WHERE state IN ('SUCCESS', 'ERROR')
 WITH {ending},
 outcomes AS ({insert_outcomes})
 SELECT {unfenced} AS fenced;
+
+-- name: finish_alone
+-- The same for the run $1 of the owner $2, in the state $3 with the output $4 and the error $5; a
+-- statement without lists takes a part of the time. $6 is the clock's offset. A row if it was fenced.
+WITH clock AS MATERIALIZED (SELECT {now_ms:6} AS ms),
+fenced AS MATERIALIZED (
+    SELECT w.workflow_uuid AS id
+    FROM {schema}.workflow_status w
+    WHERE w.workflow_uuid = $1
+        AND w.owner_xid = $2
+        AND w.status IS NOT DISTINCT FROM 'PENDING'
+    FOR NO KEY UPDATE SKIP LOCKED
+),
+ended AS (
+    UPDATE {schema}.workflow_status w
+    SET {end:asked}
+    FROM (SELECT $3::text AS status) asked
+    WHERE w.workflow_uuid = (SELECT id FROM fenced)
+),
+outcome AS (
+    INSERT INTO {schema}.workflow_output (workflow_uuid, output, error, retention_timestamp)
+    SELECT id, $4::text, $5::text, (SELECT ms FROM clock)
+    FROM fenced
+    WHERE $3 IN ('SUCCESS', 'ERROR')
+)
+SELECT id FROM fenced;
 
 -- name: finish_over
 -- The same over outcomes of earlier lives.

@@ -89,7 +89,9 @@ async def test_children_are_one_statement_with_their_parents_steps(
 
 async def test_a_claim_is_one_statement(me: Process, wire: Wire) -> None:
     await me.waiting()
-    assert await wire.count(me.claim) == 1
+    await me.open_queue()
+    request = rows.claim(me.executor, version=me.version)
+    assert await wire.count(lambda: me.store.claim(request)) == 1
 
 
 async def test_a_claim_under_locks_is_three_statements_in_a_transaction(

@@ -295,6 +295,24 @@ async def test_a_start_waits_for_a_takeover_and_learns_of_it(site: Site, me: Pro
     assert kinds(await starting) == [WRITTEN]
 
 
+async def test_a_claim_knows_of_steps_recorded_while_it_waited(site: Site, me: Process) -> None:
+    """“nothing was recorded before this claim”: also not by one that was made and given back after
+    its statement had begun."""
+    other = await site.process()
+    await me.open_queue()
+    await me.waiting()
+    lock = "SELECT 1 FROM leases WHERE boot_id = ? FOR UPDATE"
+    async with site.postgres.transaction(lock, me.boot):
+        claiming = asyncio.create_task(me.claim())
+        await eventually(lambda: waiters(site))
+        (theirs,) = await other.claim()
+        fence = Fence(theirs.workflow_id, theirs.owner)
+        await other.store.record([rows.checkpoint(fence)])
+        await other.store.release([rows.release(fence)])
+    (run,) = await claiming
+    assert (run.workflow_id, run.attempts, run.may_have_steps) == (theirs.workflow_id, 1, True)
+
+
 @pytest.mark.parametrize("reader", ["settled", "list", "history", "owned", "lost", "beat"])
 async def test_a_read_takes_no_lock(site: Site, me: Process, reader: str) -> None:
     """“Plain reads; none takes a lock”."""

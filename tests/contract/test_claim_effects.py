@@ -1,8 +1,11 @@
 """`ClaimStore.claim`: what it writes into a row, and what it returns about it."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
-from perdure.model.ids import WorkflowId
+from perdure.model.ids import OwnerToken, WorkflowId
 from perdure.model.principal import Principal
 from perdure.model.workflow import ClaimedRun, Fence, WorkflowKey
 from tests.support import rows
@@ -82,6 +85,36 @@ async def test_a_claim_returns_all_that_running_needs(site: Site, me: Process) -
         created_at_ms=stored["created_at"],
         principal=Principal("bob", ("staff", "boss"), "boss"),
     )
+
+
+@pytest.mark.parametrize("limit", [None, "concurrency", "partition_concurrency"])
+async def test_a_claim_tells_whether_there_is_a_history(
+    site: Site, me: Process, limit: str | None
+) -> None:
+    """“Unless it `may_have_steps` it has no history to read: nothing was recorded before this
+    claim”: whatever the attempts say, and also where it is repeated."""
+    limits: dict[str, Any] = {} if limit is None else {limit: 9}
+    await me.queue(partitioned=limit == "partition_concurrency", **limits)
+
+    async def claimed(mine: OwnerToken) -> Sequence[ClaimedRun]:
+        if limit is None:
+            return await me.claim(token=mine)
+        return (await me.claim_shared(token=mine)).runs
+
+    for name in ("recorded", "bare", "counted"):
+        await me.waiting(name, partition_key="p")
+    for run in await claimed(rows.token()):
+        assert not run.may_have_steps
+        fence = Fence(run.workflow_id, run.owner)
+        if run.workflow_id == "recorded":
+            await me.store.record([rows.checkpoint(fence)])
+        give_back = run.workflow_id != "counted"
+        await me.store.release([rows.release(fence, give_back=give_back)])
+    await me.waiting("new", partition_key="p")
+    again = rows.token()
+    for _ in range(2):
+        found = {run.workflow_id: run.may_have_steps for run in await claimed(again)}
+        assert found == {"recorded": True, "bare": False, "counted": True, "new": False}
 
 
 async def test_all_rows_of_a_claim_share_its_token(me: Process) -> None:

@@ -197,10 +197,10 @@ def outcome(row: Row) -> Outcome:
 
 
 def claimed_run(row: Row) -> ClaimedRun:
-    """From CLAIMED_COLUMNS, `inputs`, and the computed `deadline_left_ms` and `has_steps`.
+    """From CLAIMED_COLUMNS, `inputs`, and the computed `deadline_left_ms` and `may_have_steps`.
 
-    A statement sees the steps as they were when it began, and maybe none of a claim since then;
-    but that one was the first.
+    What was run before is read in any case: not every other program asks whether it still owns the
+    run whose step it records.
     """
     attempts = row["recovery_attempts"] or 0
     return ClaimedRun(
@@ -210,7 +210,7 @@ def claimed_run(row: Row) -> ClaimedRun:
         inputs=row["inputs"] or None,
         serialization=row["serialization"],
         attempts=attempts,
-        may_have_steps=attempts > 1 or bool(row["has_steps"]),
+        may_have_steps=attempts > 1 or bool(row["may_have_steps"]),
         queue_name=row["queue_name"],
         partition_key=row["queue_partition_key"],
         timeout_ms=row["workflow_timeout_ms"],

@@ -49,12 +49,27 @@ claimed AS (
     SELECT 1 FROM {schema}.operation_outputs o WHERE o.workflow_uuid = {arg}.workflow_uuid LIMIT 1
 ) IS NOT NULL
 
+-- fragment: changed_meanwhile
+-- Whether a row that was taken is not the one that was there when the statement began: somebody may
+-- have run that workflow and given it back since, and what he recorded is not seen here.
+EXISTS (
+    SELECT
+    FROM taken
+    CROSS JOIN LATERAL (
+        SELECT w.xmin AS version
+        FROM {schema}.workflow_status w
+        WHERE w.workflow_uuid = taken.workflow_uuid
+        LIMIT 1
+    ) before
+    WHERE before.version <> taken.version
+)
+
 -- fragment: claimed_rows
 -- What was claimed, in the order of claims: no row at all if the lease does not stand, one without
 -- a workflow if there was nothing to take.
 SELECT
     {claimed_columns:c}, c.priority, COALESCE(i.inputs, c.legacy_inputs) AS inputs,
-    {has_steps:c} AS has_steps,
+    {has_steps:c} OR {changed_meanwhile} AS may_have_steps,
     c.workflow_deadline_epoch_ms - (SELECT ms FROM clock) AS deadline_left_ms
 FROM lease
 LEFT JOIN claimed c ON true
@@ -105,10 +120,10 @@ shares AS MATERIALIZED (
         )
 ),
 taken AS MATERIALIZED (
-    SELECT row.workflow_uuid
+    SELECT row.workflow_uuid, row.version
     FROM shares
     CROSS JOIN LATERAL (
-        SELECT w.workflow_uuid
+        SELECT w.workflow_uuid, w.xmin AS version
         FROM {schema}.workflow_status w
         WHERE {claimable:shares}
         ORDER BY w.priority, w.created_at, w.workflow_uuid
@@ -123,7 +138,8 @@ taken AS MATERIALIZED (
 -- The rows that bear the token $1 of a claim that was tried before, as the claim returns them.
 SELECT
     {claimed_columns:w}, w.priority, COALESCE(i.inputs, w.inputs) AS inputs,
-    {has_steps:w} AS has_steps, w.workflow_deadline_epoch_ms - {now_ms:2} AS deadline_left_ms
+    {has_steps:w} AS may_have_steps,
+    w.workflow_deadline_epoch_ms - {now_ms:2} AS deadline_left_ms
 FROM {schema}.workflow_status w
 LEFT JOIN {schema}.workflow_input i ON i.workflow_uuid = w.workflow_uuid
 WHERE w.status = 'PENDING' AND w.owner_xid = $1

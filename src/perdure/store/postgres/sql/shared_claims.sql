@@ -305,10 +305,10 @@ chosen AS MATERIALIZED (
     GROUP BY parts.queue_name, parts.key
 ),
 taken AS MATERIALIZED (
-    SELECT row.workflow_uuid
+    SELECT row.workflow_uuid, row.version
     FROM chosen
     CROSS JOIN LATERAL (
-        SELECT w.workflow_uuid
+        SELECT w.workflow_uuid, w.xmin AS version
         FROM {schema}.workflow_status w
         WHERE {claimable:chosen}
         ORDER BY w.priority, w.created_at, w.workflow_uuid
@@ -317,10 +317,10 @@ taken AS MATERIALIZED (
     ) row
     WHERE chosen.key IS NULL
     UNION ALL
-    SELECT row.workflow_uuid
+    SELECT row.workflow_uuid, row.version
     FROM chosen
     CROSS JOIN LATERAL (
-        SELECT w.workflow_uuid
+        SELECT w.workflow_uuid, w.xmin AS version
         FROM {schema}.workflow_status w
         WHERE w.queue_partition_key = chosen.key AND {claimable:chosen}
         ORDER BY w.priority, w.created_at, w.workflow_uuid

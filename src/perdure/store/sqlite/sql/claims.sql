@@ -33,7 +33,7 @@ w.status = 'ENQUEUED'
 -- Whether the workflow has a recorded step.
 EXISTS (
     SELECT 1 FROM operation_outputs o WHERE o.workflow_uuid = w.workflow_uuid
-) AS has_steps
+) AS may_have_steps
 
 -- name: claim_candidates
 -- The first claimable rows of one queue, in the order of claims. The index gives the order up to

@@ -153,6 +153,23 @@ async def test_a_standby_in_the_primarys_place_is_left_for_the_next_connection(
     assert kinds(await store.record([rows.checkpoint(run)])) == [WRITTEN]
 
 
+async def test_who_writes_does_not_read_from_a_standby(me: Process, server: PostgresServer) -> None:
+    """A session that only reads would never be told that it shows what was."""
+    run = await me.running()
+    standby = server.root / "data" / "standby.signal"
+    await asyncio.to_thread(server.stop, "fast")
+    standby.touch()
+    await asyncio.to_thread(server.start)
+    try:
+        with pytest.raises(DatabaseUnavailable, match="primary"):
+            await me.store.history([run.workflow_id])
+    finally:
+        await asyncio.to_thread(server.stop, "fast")
+        standby.unlink()
+        await asyncio.to_thread(server.start)
+    assert await me.store.history([run.workflow_id]) == {}
+
+
 async def test_a_closed_store_says_so(database: PostgresDatabase) -> None:
     store = PostgresStore(settings(database.url), MovableClock())
     with pytest.raises(DatabaseUnavailable, match="not open"):

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 import asyncpg
+from asyncpg.connect_utils import SessionAttribute
 
 from perdure.errors import ConfigurationError, DatabaseUnavailable
 from perdure.model.ids import BOOT_PREFIX
@@ -91,6 +92,7 @@ class Database:
         )
         self._clock = clock
         self._lanes: dict[str, Lane] = {}
+        self._writes = False
         self._readers: Pool | None = None
         self._pool: Pool | None = None
 
@@ -175,23 +177,35 @@ class Database:
         return self.settings.direct_url or self.settings.url
 
     async def _connect_hot(self, kind: str) -> Connection:
+        self._writes = True
         return await self._connect_usually(HOT[kind])
 
     async def _connect_reader(self) -> Connection:
-        return await self._connect_usually(BY_KEY)
+        # Whoever writes is told by that when a standby answers in the primary's place. A session
+        # that only reads would stay with it, and show runs as they were.
+        return await self._connect_usually(
+            BY_KEY, SessionAttribute.primary if self._writes else None
+        )
 
     async def _connect_shared(self) -> Connection:
         return await self._connect_usually(_SHARED)
 
-    async def _connect_usually(self, parameters: Mapping[str, str]) -> Connection:
+    async def _connect_usually(
+        self, parameters: Mapping[str, str], wanted: SessionAttribute | None = None
+    ) -> Connection:
         settings = self.settings
         if settings.through_pooler:
-            return await self._connect(settings.url, None)
+            return await self._connect(settings.url, None, wanted)
         session = {**_session(settings.statement_timeout_s), **parameters}
-        return await self._connect(settings.url, session)
+        return await self._connect(settings.url, session, wanted)
 
-    async def _connect(self, url: str, session: Mapping[str, str] | None) -> Connection:
-        """Connect; `session` is None where sessions are shared and cannot be set up."""
+    async def _connect(
+        self, url: str, session: Mapping[str, str] | None, wanted: SessionAttribute | None = None
+    ) -> Connection:
+        """Connect; `session` is None where sessions are shared and cannot be set up.
+
+        `wanted` is what the server has to be; by default what the URL says.
+        """
         try:
             connection = await asyncpg.connect(
                 url,
@@ -200,6 +214,7 @@ class Database:
                 statement_cache_size=0 if session is None else _CACHED_STATEMENTS,
                 max_cached_statement_lifetime=0,
                 max_cacheable_statement_size=0,
+                target_session_attrs=wanted,
                 server_settings={"application_name": self.settings.session_name, **(session or {})},
             )
         except asyncpg.ClientConfigurationError as error:

@@ -8,17 +8,18 @@ from typing import Any
 import pytest
 
 from perdure.model.answer import AnswerKind
-from perdure.model.talk import Key, Topic
+from perdure.model.talk import Key, Receiving, Topic
 from perdure.model.wire import NULL_TOPIC
 from perdure.model.workflow import NewWorkflow
 from perdure.ports.store.streams import Reading, StreamPage
-from tests.contract.test_busy import held
+from tests.contract.test_busy import held, waiters
 from tests.contract.test_unknown_outcome import CUT, cut
 from tests.support import rows
 from tests.support.database import PostgresDatabase
 from tests.support.proxy import FaultProxy
 from tests.support.races import race
 from tests.support.store import Process, Site, kinds, open_site
+from tests.support.waiting import eventually
 
 WRITTEN, MINE, BUSY = AnswerKind.WRITTEN, AnswerKind.MINE, AnswerKind.BUSY
 LOST = AnswerKind.LOST
@@ -54,6 +55,7 @@ async def test_what_a_locked_run_says_is_busy(site: Site, me: Process) -> None:
     async with held(site, locked.workflow_id):
         assert kinds(await me.store.send(sent)) == [BUSY, WRITTEN]
         assert kinds(await me.store.receive(received)) == [BUSY, WRITTEN]
+        assert kinds(await me.store.receive(received[:1])) == [BUSY]
         assert kinds(await me.store.publish(published)) == [BUSY, WRITTEN]
         assert kinds(await me.store.append(appended)) == [BUSY, WRITTEN] * 2
         assert kinds(await me.store.close_scopes(closed)) == [BUSY, WRITTEN]
@@ -77,9 +79,12 @@ async def test_a_destination_being_deleted_delays_nobody(site: Site, me: Process
     """“Store messages, each item's all or none”: whether that one exists is known later."""
     doomed, other = await me.running(), await me.running()
     batch = [rows.sending(rows.message(run)) for run in (doomed, other)]
+    lone = [rows.sending(rows.message(doomed))]
     async with held(site, doomed.workflow_id):
         assert kinds(await me.store.send(batch)) == [BUSY, WRITTEN]
+        assert kinds(await me.store.send(lone)) == [BUSY]
     assert kinds(await me.store.send(batch)) == [WRITTEN, MINE]
+    assert kinds(await me.store.send(lone)) == [WRITTEN]
 
 
 async def test_a_message_somebody_has_locked_is_passed_over(site: Site, me: Process) -> None:
@@ -91,9 +96,41 @@ async def test_a_message_somebody_has_locked_is_passed_over(site: Site, me: Proc
         answers = await me.store.receive([rows.receiving(run, 1), rows.receiving(run, 2)])
         found = [answer.standing.output if answer.standing else None for answer in answers]
         assert found == ["2", None]
-    (answer,) = await me.store.receive([rows.receiving(run, 3)])
-    assert answer.standing is not None
-    assert answer.standing.output == "1"
+        await me.store.send([rows.sending(rows.message(run, "3"))])
+        assert await taken(me, rows.receiving(run, 3)) == "3"
+        assert await taken(me, rows.receiving(run, 4)) is None
+    assert await taken(me, rows.receiving(run, 5)) == "1"
+
+
+async def taken(process: Process, item: Receiving) -> str | None:
+    """What a lone receiver takes."""
+    (answer,) = await process.store.receive([item])
+    assert answer.kind is WRITTEN
+    return answer.standing.output if answer.standing else None
+
+
+@pytest.mark.parametrize("beside", [0, 1])
+async def test_a_step_recorded_meanwhile_leaves_the_message(
+    site: Site, me: Process, beside: int
+) -> None:
+    """“*conflict*, …: as for `record`”: by a program that asks nobody whose run it is."""
+    run, other = await me.running(), await me.running()
+    await me.store.send([rows.sending(rows.message(run, "m"))])
+    items = [rows.receiving(run), *[rows.receiving(other)] * beside]
+    connection = await site.postgres.connect()
+    try:
+        async with connection.transaction():
+            await connection.execute(
+                "INSERT INTO operation_outputs (workflow_uuid, function_id, function_name)"
+                " VALUES ($1, 1, 'other')",
+                run.workflow_id,
+            )
+            receiving = asyncio.create_task(me.store.receive(items))
+            await eventually(lambda: waiters(site))
+    finally:
+        await connection.close()
+    assert kinds(await receiving) == [AnswerKind.CONFLICT, *[WRITTEN] * beside]
+    assert await taken(me, rows.receiving(run, 2)) == "m"
 
 
 @pytest.mark.parametrize("reader", ["topics", "events", "events_of", "pages"])
@@ -197,6 +234,20 @@ async def test_a_cut_send(site: Site, me: Process, proxy: FaultProxy, committed:
     assert kinds(await me.store.send(batch)) == [MINE if committed else WRITTEN] * 2
     (found,) = await site.backdoor.rows("SELECT count(*) AS n FROM notifications")
     assert found["n"] == 4
+
+
+@CUT
+async def test_a_cut_send_of_one_message(
+    site: Site, me: Process, proxy: FaultProxy, committed: bool
+) -> None:
+    """“every message stands under its id”."""
+    run = await me.running()
+    await me.store.send([rows.sending(rows.message(run, "warm"))])
+    item = rows.sending(rows.message(run, "sent"))
+    await cut(proxy, committed, lambda: me.store.send([item]))
+    assert kinds(await me.store.send([item])) == [MINE if committed else WRITTEN]
+    found = [await taken(me, rows.receiving(run, step)) for step in (1, 2, 3)]
+    assert found == ["warm", "sent", None]
 
 
 @CUT

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import pickle
 from dataclasses import dataclass
@@ -18,7 +19,10 @@ from perdure import (
     select,
     workflow,
 )
+from perdure.engine import doubts
 from perdure.errors import DatabaseUnavailable
+from perdure.model.ids import WorkflowId
+from perdure.model.talk import NewMessage, Sending
 from tests.support.engines import Lab, settle
 from tests.support.talking import gated, insert_workflow, messages, open_gate, receives
 from tests.support.waiting import eventually
@@ -41,6 +45,33 @@ async def test_a_lost_answer_takes_nothing_twice(lab: Lab) -> None:
     assert await handle.result() == 1
     assert len(lab.store.batches("receive")) == 3
     assert await messages(lab, "w") == [("t", "1", True), ("t", "2", False)]
+
+
+async def test_what_a_lost_attempt_takes_late_arrives(
+    memory_lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was under way in the database when the next one found nothing; nobody tells of it."""
+    monkeypatch.setattr(doubts, "LOOKS_S", (0.0, 3_000.0))
+
+    @workflow(name="listens")
+    async def listens() -> Any:
+        return await recv("t")
+
+    await memory_lab.start(listens)
+    store = memory_lab.store
+    store.fail("topics_with_messages", DatabaseUnavailable("cut"), times=1_000_000)
+    store.fail("receive", DatabaseUnavailable("cut"))
+    handle = await listens.options(id="w").start()
+    # The lost one, the one after it, and the first look.
+    await eventually(lambda: store.counts["receive"] == 3)
+    message = NewMessage("m::w", WorkflowId("w"), "t", '"word"', "portable_json")
+    await store.inner.send([Sending((message,), None)])
+    await store.inner.receive(store.batches("receive")[0])
+    assert (await memory_lab.status("w"))["status"] == "PENDING"
+    memory_lab.clock.leap(3_001)
+    memory_lab.engine.kernel.talk.doubts.wake()
+    async with asyncio.timeout(20):
+        assert await handle.result() == "word"
 
 
 async def test_a_losing_receiver_leaves_later_messages_alone(lab: Lab) -> None:

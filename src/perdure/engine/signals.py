@@ -157,6 +157,13 @@ class Signals(Loop):
         if self._polling.within(0.0):
             self.wake()
 
+    def hear_every(self, kind: str) -> None:
+        """Whoever waits for something of that kind looks."""
+        for subscriptions in self._by_hint.values():
+            for each in subscriptions:
+                if each.interest.kind == kind:
+                    each.hear()
+
     def hear_end(self, workflow_id: WorkflowId) -> None:
         """A workflow has ended: whoever follows its streams looks."""
         self.hear(_end_of(workflow_id))

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import ClassVar, TypeVar
 
 from perdure.engine.committer import Lane, OpenClose, Retry
+from perdure.engine.doubts import Doubts
 from perdure.engine.services import Loop, Service, Tasks
 from perdure.engine.signals import Signals
 from perdure.errors import DatabaseError, DatabaseUnavailable, NotRunning, WaitInterrupted
@@ -108,8 +109,9 @@ class Talk(Speaker):
         listens = store.capabilities.listen
         super().__init__(tasks, store, clock, retry, serialization, is_told=listens)
         batch = store.capabilities.max_batch
+        self.doubts = Doubts(tasks, clock, self.signals, store.receive)
         self.receives: Lane[Receiving, Answer[StepRow]] = Lane(
-            "received messages", store.receive, retry, max_batch=batch
+            "received messages", self.doubts.receive, retry, max_batch=batch
         )
         self.events: Lane[NewEvent, Answer[StepRow]] = Lane(
             "events", store.publish, retry, max_batch=batch
@@ -130,7 +132,7 @@ class Talk(Speaker):
     @property
     def services(self) -> tuple[Service, ...]:
         """What works in the background."""
-        return self.signals, self.announcements
+        return self.signals, self.doubts, self.announcements
 
 
 class Announcements(Loop):

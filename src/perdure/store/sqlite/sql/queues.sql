@@ -77,6 +77,7 @@ FROM (
     SELECT * FROM (
         SELECT w.queue_partition_key FROM workflow_status w
         WHERE w.queue_name = :name AND w.status = 'ENQUEUED'
+            AND w.status IN ('ENQUEUED', 'PENDING')
             AND ({application_scope} OR :application IS NULL)
         ORDER BY w.priority, w.created_at
         LIMIT 1000

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from perdure import current, gather, run_step, sleep, step, workflow
+from perdure import current, gather, run_step, select, sleep, step, workflow
 from perdure.errors import CallSpent, ForeignCancellation, UnscopedTask, WrongPlace
 from tests.support.engines import Lab
 from tests.support.workflows import look
@@ -210,14 +211,18 @@ async def test_an_empty_gather_and_one_outside_a_workflow(memory_lab: Lab) -> No
     assert await empty() == []
 
 
-async def test_the_same_call_twice_is_spent(memory_lab: Lab) -> None:
-    """A call happens once."""
+@pytest.mark.parametrize("together", [gather, select])
+async def test_the_same_call_twice_is_refused(
+    memory_lab: Lab, together: Callable[..., Awaitable[Any]]
+) -> None:
+    """A call happens once; nothing has begun, so that it still can."""
 
     @workflow(name="twice")
     async def twice() -> None:
         call = look()
-        with pytest.raises(CallSpent, match="awaited twice"):
-            await gather(call, call)
+        with pytest.raises(CallSpent, match=r"was given .*look.* twice"):
+            await together(call, call)
+        await call
 
     await memory_lab.start(twice)
     await twice.options(id="t")()

@@ -14,7 +14,7 @@ from typing import Any, Protocol, cast
 from perdure.engine.context import PLACE, TRACK, Branch, Opens, Track
 from perdure.engine.journal import PendingCall
 from perdure.engine.run import Run
-from perdure.errors import ControlSignal, InvalidArgument, WrongPlace
+from perdure.errors import CallSpent, ControlSignal, InvalidArgument, WrongPlace
 from perdure.logic.endings import Ending, ending_of, ends_process
 from perdure.logic.numbering import Numbering
 from perdure.logic.scopes import BY_TIME
@@ -322,13 +322,17 @@ def named(branch: BranchOf) -> str:
 
 
 def refuse_branches(what: str, branches: Sequence[object]) -> None:
-    """Raise `WrongPlace` for what cannot be a branch."""
+    """Raise `WrongPlace` for what cannot be a branch, `CallSpent` for what is one already."""
+    seen: set[int] = set()
     for branch in branches:
         if not isinstance(branch, PendingCall) and not inspect.iscoroutine(branch):
             raise WrongPlace(
                 f"{what} takes durable calls (steps, sleeps, workflows, results) and coroutines, "
                 f"not {branch!r}"
             )
+        if id(branch) in seen:
+            raise CallSpent(f"{what} was given {named(branch)} twice; a durable call happens once")
+        seen.add(id(branch))
 
 
 def bounded(number: int | None, what: str) -> int | None:

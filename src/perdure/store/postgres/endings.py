@@ -21,32 +21,34 @@ class Endings(Concern):
 
     async def finish(self, items: Sequence[Finish]) -> list[Answer[Outcome]]:
         """See `perdure.ports.store.RunStore.finish`."""
-        if len(items) == 1 and await self._finish_alone(items[0]):
-            return [WRITTEN]
         if items and _all_different(items):
             return await self._finish(items)
         return await in_waves(items, _run, self._finish)
 
-    async def _finish_alone(self, item: Finish) -> bool:
-        """Whether the one run was fenced, and nothing stood in its outcome's way."""
-        try:
-            fenced = await self._database.hot(
-                "finish", "finish_alone", *item, self._database.offset_ms
-            )
-        except DuplicateKey:
-            return False
-        return bool(fenced)
-
     async def _finish(self, items: Sequence[Finish]) -> list[Answer[Outcome]]:
-        given = (*packed(items), self._database.offset_ms)
         try:
-            (row,) = await self._database.hot("finish", "finish", *given)
+            fenced = await self._fenced(items)
         except DuplicateKey:
-            (row,) = await self._database.hot("finish", "finish_over", *given)
-        if row["fenced"] is None:
+            fenced = await self._fenced_of("finish_over", items)
+        if fenced is None:
             return [WRITTEN] * len(items)
-        standing = await self._standing(items, row["fenced"])
+        standing = await self._standing(items, fenced)
         return [_finish_verdict(item, standing) for item in items]
+
+    async def _fenced(self, items: Sequence[Finish]) -> Sequence[Sequence[str]] | None:
+        """The (id, owner) of the runs that were ended, None if all were."""
+        if len(items) > 1:
+            return await self._fenced_of("finish", items)
+        given = (*items[0], self._database.offset_ms)
+        return None if await self._database.hot("finish", "finish_alone", *given) else []
+
+    async def _fenced_of(
+        self, query: str, items: Sequence[Finish]
+    ) -> Sequence[Sequence[str]] | None:
+        given = (*packed(items), self._database.offset_ms)
+        (row,) = await self._database.hot("finish", query, *given)
+        fenced: Sequence[Sequence[str]] | None = row["fenced"]
+        return fenced
 
     async def release(self, items: Sequence[Release]) -> list[Answer[Outcome]]:
         """See `perdure.ports.store.RunStore.release`."""

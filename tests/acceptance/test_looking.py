@@ -242,11 +242,10 @@ async def test_what_a_workflow_said(lab: Lab) -> None:
     for number in range(3):
         await engine.send("t", number, "topic" if number else None)
     found = await workflows.messages("t")
-    assert [(each.topic, each.message, each.is_consumed) for each in found] == [
-        (None, "0", False),
-        ("topic", "1", False),
-        ("topic", "2", False),
-    ]
+    # Between the topics the millisecond decides, and it may be the same one.
+    said = [(each.topic, each.message, each.is_consumed) for each in found]
+    assert [each for each in said if each[0]] == [("topic", "1", False), ("topic", "2", False)]
+    assert [each for each in said if not each[0]] == [(None, "0", False)]
     assert await workflows.messages("t", limit=1, unread=True) == found[:1]
     assert await workflows.messages("quiet") == []
     assert await workflows.events("quiet") == await workflows.streams("quiet") == []

@@ -310,7 +310,9 @@ class Listing:
     ) -> Awaitable[builtins.list[MessageRow]]:
         """The messages to a workflow as they are stored, the oldest first, up to `limit`.
 
-        With `unread` only those that it has not received. Raises `WorkflowNotFound`.
+        Those of one topic are in the order of sending; between topics a millisecond is the finest
+        order there is. With `unread` only those that it has not received. Raises
+        `WorkflowNotFound`.
         """
         found = checked_id(workflow_id)
         most, is_unread = checked_limit(limit), checked_flag("unread", unread)

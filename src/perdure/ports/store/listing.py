@@ -67,9 +67,10 @@ class ListingStore(Protocol):
     async def list_messages(
         self, workflow_id: WorkflowId, limit: int, *, is_unread: bool
     ) -> Sequence[MessageRow]:
-        """The messages to a workflow in the order of sending, at most `limit` of them.
+        """The messages to a workflow by their creation, at most `limit` of them.
 
-        With `is_unread` only those that it has not received.
+        Those of one topic are in the order of sending; those of two topics that were sent within one
+        millisecond are in any order. With `is_unread` only those that it has not received.
         """
         ...
 

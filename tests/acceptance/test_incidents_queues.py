@@ -163,7 +163,7 @@ async def test_a_body_that_ends_after_its_slot_was_freed_frees_no_other(fleet: F
     engine = await fleet.submitter(Queue("line", global_concurrency=1))
     first = await fleet.worker()
     await stubborn.options(queue="line", id="w").start(fleet.effects, "w", fleet.gate)
-    await first.reaches("began w")
+    await first.reaches("blocks")
     await hold(fleet, "line", "next")
     await engine.handle("w").cancel()
     await lab.until("next", WorkflowState.PENDING)

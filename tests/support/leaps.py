@@ -9,6 +9,9 @@ from dataclasses import dataclass
 
 from perdure.engine.system import SystemIds
 
+SLACK_S = 60.0
+"""Until it sleeps, a process on a busy machine may have lost that much of what it is to sleep."""
+
 
 @dataclass(eq=False, slots=True)
 class Sleeper:
@@ -67,8 +70,8 @@ class LeapClock:
             sleeper.woken.set()
 
     def sleepers(self, at_least: float = 0.0) -> list[float]:
-        """The durations of those who asked for at least that many seconds and still wait."""
-        return [each.seconds for each in self._sleepers if each.seconds >= at_least]
+        """The durations of those who asked for about that many seconds, or more, and still wait."""
+        return [each.seconds for each in self._sleepers if each.seconds >= at_least - SLACK_S]
 
 
 class SteadyIds(SystemIds):

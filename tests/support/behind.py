@@ -84,6 +84,8 @@ class BehindBacks:
 
     async def hand_back(self, workflow_id: str) -> None:
         """Make the row claimable, as a takeover from a dead process (and a rewind) leaves it."""
+        # First: as soon as it is claimable it may be run again and have its next outcome.
+        await self.backdoor.run("DELETE FROM workflow_output WHERE workflow_uuid = ?", workflow_id)
         await self.backdoor.run(
             "UPDATE workflow_status SET status = 'ENQUEUED', owner_xid = NULL,"
             " started_at_epoch_ms = NULL, completed_at = NULL,"
@@ -91,7 +93,6 @@ class BehindBacks:
             INTERNAL_QUEUE,
             workflow_id,
         )
-        await self.backdoor.run("DELETE FROM workflow_output WHERE workflow_uuid = ?", workflow_id)
 
     async def cut(self, workflow_id: str, step_id: int) -> None:
         """Forget the steps from that id on."""

@@ -104,26 +104,35 @@ class Lab(BehindBacks):
     async def until(self, workflow_id: str, *states: WorkflowState) -> Row:
         """The workflow's row once it is in one of the states, by default a terminal one."""
 
-        async def arrived() -> bool:
-            row = await self.find(workflow_id)
-            state = WorkflowState(row["status"]) if row else None
-            return state in states if states else state is not None and state.is_terminal
+        def is_there(row: Row) -> bool:
+            state = WorkflowState(row["status"])
+            return state in states if states else state.is_terminal
 
-        await eventually(arrived)
-        return await self.status(workflow_id)
+        return await self._seen(workflow_id, is_there)
 
     async def rerun(self, workflow_id: str) -> Row:
         """Let the workflow be claimed and executed again on its history, up to its end."""
         attempts = (await self.status(workflow_id))["recovery_attempts"]
         await self.hand_back(workflow_id)
 
-        async def ended() -> bool:
-            row = await self.status(workflow_id)
+        def is_over(row: Row) -> bool:
             over = row["status"] in TERMINAL or row["status"] == "DELAYED"
             return over and row["recovery_attempts"] > attempts
 
-        await eventually(ended)
-        return await self.status(workflow_id)
+        return await self._seen(workflow_id, is_over)
+
+    async def _seen(self, workflow_id: str, is_wanted: Callable[[Row], bool]) -> Row:
+        """The workflow's row as it was when it was first seen to be so: it may not stay so."""
+        found: list[Row] = []
+
+        async def look() -> bool:
+            row = await self.find(workflow_id)
+            if row is not None and is_wanted(row):
+                found.append(row)
+            return bool(found)
+
+        await eventually(look)
+        return found[0]
 
     async def until_attempts(self, workflow_id: str, attempts: int) -> None:
         """Wait until the workflow was begun that many times."""
@@ -147,7 +156,7 @@ class Lab(BehindBacks):
         await self.start(*workflows)
 
     async def until_asleep(self, at_least: float) -> None:
-        """Wait until somebody sleeps on the clock for at least that many seconds."""
+        """Wait until somebody sleeps on the clock for about that many seconds, or more."""
         await eventually(lambda: self.clock.sleepers(at_least))
 
     async def until_asleep_for(self, least: float, most: float) -> None:

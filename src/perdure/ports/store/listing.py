@@ -69,8 +69,8 @@ class ListingStore(Protocol):
     ) -> Sequence[MessageRow]:
         """The messages to a workflow by their creation, at most `limit` of them.
 
-        Those of one topic are in the order of sending; those of two topics that were sent within one
-        millisecond are in any order. With `is_unread` only those that it has not received.
+        Those of one topic are in the order of sending; those of two topics that were sent within
+        one millisecond are in any order. With `is_unread` only those that it has not received.
         """
         ...
 

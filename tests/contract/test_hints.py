@@ -30,39 +30,18 @@ async def listener(site: Site, store: Store) -> tuple[Process, list[str]]:
     return process, heard
 
 
-async def test_a_hint_reaches_every_process_of_the_application(site: Site, me: Process) -> None:
-    """“Tell every process of this application on this database, this one included”."""
+async def test_a_hint_reaches_every_process_on_the_database(site: Site, me: Process) -> None:
+    """“Tell every process on this database, of whatever application, this one included”."""
     near, mine = await listener(site, me.store)
-    far, theirs = await listener(site, await site.store())
+    far, theirs = await listener(site, await site.store("other"))
+    nameless = await site.store(None)
     await me.store.announce(["a", "b"])
     await me.store.announce([])
     await far.store.announce(["c"])
-    await eventually(lambda: sorted(mine) == sorted(theirs) == ["a", "b", "c"])
+    await nameless.announce(["d"])
+    await eventually(lambda: sorted(mine) == sorted(theirs) == ["a", "b", "c", "d"])
     for process in (near, far):
         assert (await process.beat()).held
-        await process.link.close()
-
-
-async def test_a_hint_does_not_reach_another_application(site: Site, me: Process) -> None:
-    """“Tell every process of this application”."""
-    near, mine = await listener(site, me.store)
-    other, theirs = await listener(site, await site.store("other"))
-    await me.store.announce(["ours"])
-    await other.store.announce(["theirs"])
-    await eventually(lambda: mine and theirs)
-    assert (mine, theirs) == (["ours"], ["theirs"])
-    for process in (near, other):
-        await process.link.close()
-
-
-async def test_a_hint_of_nobody_reaches_every_application(site: Site, me: Process) -> None:
-    """“Used in no application's name the store tells the processes of all”."""
-    near, mine = await listener(site, me.store)
-    other, theirs = await listener(site, await site.store("other"))
-    nameless = await site.store(None)
-    await nameless.announce(["a"])
-    await eventually(lambda: mine == theirs == ["a"])
-    for process in (near, other):
         await process.link.close()
 
 

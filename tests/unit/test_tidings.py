@@ -15,7 +15,7 @@ from perdure.model.ids import WorkflowId
 from perdure.ports.capabilities import Capabilities
 from perdure.store.postgres.hints import LONGEST_BYTES
 
-A, B, LOCAL = map(WorkflowId, ("a", "b", "local"))
+A, B, C, LOCAL = map(WorkflowId, ("a", "b", "c", "local"))
 
 
 class Post:
@@ -97,6 +97,30 @@ async def test_an_end_that_another_told_is_not_told_again(side: Side) -> None:
     side.tidings.ended(A)
     assert await side.said() == []
     assert side.tidings.is_wanted(B)
+
+
+async def test_an_end_just_before_its_wait_was_heard_is_told(side: Side) -> None:
+    """Not what was taken since: it may go on, and end a second time."""
+    for each in (A, B, C):
+        side.tidings.ended(each)
+    side.tidings.taken([B])
+    side.tidings.wanted([A, B])
+    assert await side.said() == [(HintKind.ENDED, (A,))]
+    assert (side.tidings.is_wanted(A), side.tidings.is_wanted(B)) == (False, True)
+    side.tidings.taken([])
+    side.tidings.wanted([C])
+    assert await side.said() == []
+    assert side.tidings.is_wanted(C)
+
+
+async def test_only_the_latest_ends_are_remembered(
+    side: Side, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tidings_module, "MOST_RECENT", 2)
+    for each in (A, B, C):
+        side.tidings.ended(each)
+    side.tidings.wanted([A, B, C])
+    assert await side.said() == [(HintKind.ENDED, (B, C))]
 
 
 async def test_what_was_named_longest_ago_is_forgotten(

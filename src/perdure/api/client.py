@@ -25,15 +25,14 @@ from perdure.api.wiring import build_store
 from perdure.config import EngineConfig, from_environment
 from perdure.engine.committer import Retry
 from perdure.engine.desk import Desk
-from perdure.engine.hints import Hints
 from perdure.engine.intake import Intake, Submitter
+from perdure.engine.outside import OutsideDesk
 from perdure.engine.queues import RecentQueues
 from perdure.engine.registry import DECORATED
 from perdure.engine.services import Tasks
 from perdure.engine.system import SystemClock, SystemIds
 from perdure.engine.talk import Speaker
 from perdure.engine.time import DatabaseTime
-from perdure.engine.waiter import Around, Waiter
 from perdure.errors import NotRunning
 from perdure.logic.durations import Duration, seconds_of
 from perdure.model.application import Moved
@@ -52,10 +51,11 @@ class Client:
     and come from the environment in the same way. With `name` it acts for that application: it sees
     the workflows, queues and versions of that one and of none, and what it writes is that one's.
     Without, it sees those of all, and what it enqueues belongs to the first application that takes
-    it. Nothing it does in a workflow is a step. Like an engine it belongs to the event loop in
-    which it was opened. It creates nothing: where there is no system schema entering raises
-    `SchemaMissing`, which says how to make one, and where there is no database
-    `DatabaseUnavailable`.
+    it. Nothing it does in a workflow is a step. While somebody waits for a workflow, an event or a
+    stream it holds one connection more, on which it hears of them at once. Like an engine it
+    belongs to the event loop in which it was opened. It creates nothing: where there is no system
+    schema entering raises `SchemaMissing`, which says how to make one, and where there is no
+    database `DatabaseUnavailable`.
 
     >>> async with Client("postgresql://localhost/shop") as client:
     ...     handle = await client.enqueue("convert", queue="media", args=("intro",))
@@ -77,6 +77,7 @@ class Client:
         self._clock = SystemClock()
         self._ids = SystemIds()
         self._retry = Retry(self._clock, self._ids)
+        self._desk: OutsideDesk | None = None
         self._intake: Intake | None = None
         self._submitter: Submitter | None = None
 
@@ -253,6 +254,7 @@ class Client:
         except BaseException:
             await store.close()
             raise
+        self._desk = desk
         self._submitter = submitter = Submitter(desk)
         submitter.open()
         queues = RecentQueues(store, self._retry, self._clock)
@@ -260,7 +262,7 @@ class Client:
         now_ms = DatabaseTime(self._clock).now_ms
         self._intake = Intake(desk, queues, submitter, None, now_ms)
 
-    def _build_desk(self, store: Store) -> Desk:
+    def _build_desk(self, store: Store) -> OutsideDesk:
         config, tasks = self._config, Tasks()
         serialization = Serialization(
             config.max_value_bytes,
@@ -270,20 +272,17 @@ class Client:
             self._serializers,
         )
         speaker = Speaker(tasks, store, self._clock, self._retry, serialization, is_told=False)
-        # Nothing runs here, and nobody is told what a client waits for.
-        around = Around(lambda _: False, lambda _: None, speaker.signals.hear_end)
-        waiter = Waiter(tasks, store, self._retry, around)
-        hints = Hints(tasks, store, self._ids)
-        return Desk(speaker, waiter, hints, self._ids, self._application)
+        return OutsideDesk(speaker, self._ids, self._application)
 
     async def close(self) -> None:
         """Disconnect; does nothing on a closed client. It can be opened again."""
-        intake, self._intake = self._intake, None
+        desk, self._desk = self._desk, None
         submitter, self._submitter = self._submitter, None
-        if intake is not None and submitter is not None:
+        self._intake = None
+        if desk is not None and submitter is not None:
             await submitter.close()
-            await intake.desk.close()
-            await intake.desk.speaker.store.close()
+            await desk.close()
+            await desk.speaker.store.close()
 
     def _opened(self) -> Speaker:
         return self._opened_desk().speaker

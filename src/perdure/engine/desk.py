@@ -9,7 +9,6 @@ from perdure.engine.committer import Lane
 from perdure.engine.hints import HintKind, Hints
 from perdure.engine.talk import Speaker
 from perdure.engine.waiter import Waiter
-from perdure.errors import WaitInterrupted
 from perdure.model.answer import Answer
 from perdure.model.ids import WorkflowId
 from perdure.model.management import (
@@ -83,25 +82,11 @@ class Desk:
         self.speaker = speaker
         self.waiter = waiter
         self.ids = ids
-        self._hints = hints
+        self.hints = hints
         self._here = here
         self.commands: Lane[Given, Answer[Managed | StepRow]] = Lane(
             "commands", self._carry_out, speaker.retry, max_batch=_AT_ONCE
         )
-
-    async def open(self) -> None:
-        """Begin to talk, to wait and to tell; for a desk that no engine has."""
-        await self.speaker.open()
-        await self.waiter.start()
-        await self._hints.start()
-
-    async def close(self) -> None:
-        """End every wait, and tell what is left to tell."""
-        self.waiter.fail_all(WaitInterrupted)
-        await self.waiter.stop()
-        await self._hints.stop()
-        await self._hints.flush()
-        await self.speaker.close()
 
     async def give(self, command: Command, *, is_patient: bool) -> Managed:
         """What came of a command that is recorded nowhere; raises why it is refused.
@@ -123,7 +108,7 @@ class Desk:
 
     def work_came(self, queue: str) -> None:
         """Work arrived in the queue: whoever serves it is told."""
-        self._hints.announce(HintKind.WORK, queue)
+        self.hints.announce(HintKind.WORK, queue)
         if self._here is not None:
             self._here.work_came(queue)
 
@@ -147,10 +132,10 @@ class Desk:
 
     def _tell_taken(self, ids: Sequence[WorkflowId]) -> None:
         if len(ids) > _NAMED:
-            self._hints.announce(HintKind.TAKEN)
+            self.hints.announce(HintKind.TAKEN)
             return
         for workflow_id in ids:
-            self._hints.announce_workflow(HintKind.TAKEN, workflow_id)
+            self.hints.announce_workflow(HintKind.TAKEN, workflow_id)
 
     async def _carry_out(self, items: Sequence[Given]) -> list[Answer[Managed | StepRow]]:
         """Each by itself, side by side; after trouble with one all are given again."""

@@ -13,72 +13,107 @@ from perdure.model.ids import WorkflowId
 from perdure.ports.store.hints import TALK
 
 
-class Ear(NamedTuple):
-    """Passes hints on to those whom they concern."""
+class Waiting(NamedTuple):
+    """Those who wait in a process, and what it says and knows of them."""
 
     hints: Hints
-    dispatcher: Dispatcher
-    ownership: OwnershipPoll
     tidings: Tidings
     waiter: Waiter
     signals: Signals
 
-    def hear(self, text: str, *, takes_work: bool) -> None:
-        """Another process announced something. Whoever takes no work does nothing about queues."""
+
+class Ear:
+    """Passes hints on to those who wait: all that concerns a process in which nothing runs."""
+
+    def __init__(self, waiting: Waiting) -> None:
+        self._hints, self._tidings, self._waiter, self._signals = waiting
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether somebody waits for what hints may be about."""
+        return bool(self._waiter.awaited or self._signals.waiting)
+
+    def hear(self, text: str) -> None:
+        """Another process announced something."""
         if text == TALK:
             self.look_at_all()
             return
         if text.startswith(TALK):
-            self.signals.hear(text)
+            self._signals.hear(text)
             return
-        hint = self.hints.read(text)
-        if hint is not None and not self._hear_of_workflows(hint) and takes_work:
-            self._hear_of_queues(hint)
+        hint = self._hints.read(text)
+        if hint is not None:
+            self.heed(hint)
 
     def look_at_all(self) -> None:
         """Hints may have been missed, or say no more than that others committed."""
-        self.signals.hear_all()
-        self.waiter.hear_all()
-        self.ownership.others_committed()
+        self._signals.hear_all()
+        self._waiter.hear_all()
 
-    def _hear_of_workflows(self, hint: Hint) -> bool:
-        """Whether it was about workflows that are named, or who waits for them."""
-        if hint.kind is HintKind.AWAITED:
-            self.tidings.wanted(hint.workflows)
-        elif hint.kind is HintKind.ENDED:
-            self.tidings.told(hint.workflows)
+    def heed(self, hint: Hint) -> None:
+        """Do what there is to do about it here."""
+        if hint.kind is HintKind.ENDED:
+            self._tidings.told(hint.workflows)
             self._hear_of_change(hint.workflows)
         elif hint.kind is HintKind.TAKEN:
-            self._hear_of_taken(hint.workflows)
+            self.hear_of_taken(hint.workflows)
+        elif hint.kind is HintKind.ALL:
+            self.hear_of_taken(())
         elif hint.kind is HintKind.LISTENING:
-            self.tidings.repeat((*self.waiter.awaited, *self.signals.followed))
-        else:
-            return False
-        return True
+            self._tidings.repeat((*self._waiter.awaited, *self._signals.followed))
 
-    def _hear_of_queues(self, hint: Hint) -> None:
-        if hint.kind is HintKind.WORK:
-            self.dispatcher.work_in(hint.queue)
-        elif hint.kind is HintKind.SEEN:
-            self.dispatcher.change_in(hint.queue)
-        elif hint.kind is HintKind.ROOM:
-            self.dispatcher.look_in(hint.queue)
-        elif hint.kind is HintKind.WANTED:
-            self.dispatcher.wanted(hint.queue)
-        else:
-            self.dispatcher.look_everywhere()
-            self._hear_of_taken(())
-
-    def _hear_of_taken(self, ids: Sequence[WorkflowId]) -> None:
-        """These were taken from whoever runs them; many, if none is named."""
+    def hear_of_taken(self, ids: Sequence[WorkflowId]) -> None:
+        """These were taken from whoever ran them; many, if none is named."""
+        self._tidings.taken(ids)
         if not ids:
-            self.ownership.suspect_all()
             self.look_at_all()
-        for workflow_id in ids:
-            self.ownership.suspect(workflow_id)
         self._hear_of_change(ids)
 
     def _hear_of_change(self, ids: Sequence[WorkflowId]) -> None:
-        self.waiter.hear(ids)
+        self._waiter.hear(ids)
         for workflow_id in ids:
-            self.signals.hear_end(workflow_id)
+            self._signals.hear_end(workflow_id)
+
+
+class WorkersEar(Ear):
+    """The same in a process that runs workflows and, as long as it `takes_work`, begins others."""
+
+    def __init__(self, waiting: Waiting, dispatcher: Dispatcher, ownership: OwnershipPoll) -> None:
+        super().__init__(waiting)
+        self._dispatcher = dispatcher
+        self._ownership = ownership
+        self.takes_work = True
+
+    def look_at_all(self) -> None:
+        """See `Ear.look_at_all`; runs may have been taken as well."""
+        super().look_at_all()
+        self._ownership.others_committed()
+
+    def heed(self, hint: Hint) -> None:
+        """See `Ear.heed`."""
+        if hint.kind is HintKind.AWAITED:
+            self._tidings.wanted(hint.workflows)
+            return
+        super().heed(hint)
+        if self.takes_work:
+            self._hear_of_queues(hint)
+
+    def hear_of_taken(self, ids: Sequence[WorkflowId]) -> None:
+        """See `Ear.hear_of_taken`: it may have been from here."""
+        if not ids:
+            self._ownership.suspect_all()
+        for workflow_id in ids:
+            self._ownership.suspect(workflow_id)
+        super().hear_of_taken(ids)
+
+    def _hear_of_queues(self, hint: Hint) -> None:
+        if hint.kind is HintKind.WORK:
+            self._dispatcher.work_in(hint.queue)
+        elif hint.kind is HintKind.SEEN:
+            self._dispatcher.change_in(hint.queue)
+        elif hint.kind is HintKind.ROOM:
+            self._dispatcher.look_in(hint.queue)
+        elif hint.kind is HintKind.WANTED:
+            self._dispatcher.wanted(hint.queue)
+        elif hint.kind is HintKind.ALL:
+            self._dispatcher.look_everywhere()

@@ -13,7 +13,7 @@ from perdure.engine.committer import Lane, OpenClose, Retry
 from perdure.engine.desk import Desk
 from perdure.engine.dispatcher import Dispatcher, Pace, Surroundings
 from perdure.engine.due import DueSweep, Followers
-from perdure.engine.hearing import Ear
+from perdure.engine.hearing import Waiting, WorkersEar
 from perdure.engine.hints import HintKind, Hints
 from perdure.engine.identity import Identity
 from perdure.engine.intake import Intake
@@ -26,6 +26,7 @@ from perdure.engine.retention import Purge, Purger
 from perdure.engine.run import Run, RunFactory
 from perdure.engine.runner import Ends, Runner
 from perdure.engine.services import Service, Tasks
+from perdure.engine.signals import Interest
 from perdure.engine.sweeper import OwnershipPoll, SelfCheck, Takeovers
 from perdure.engine.talk import Talk
 from perdure.engine.tidings import Tidings
@@ -119,7 +120,7 @@ class Kernel:
         self.talk = Talk(tasks, store, ports.clock, retry, registry.serialization)
         self._hints = Hints(tasks, store, ports.ids)
         self.tidings = Tidings(self._hints, self._runs_here)
-        self.talk.signals.when_followed(self.tidings.want)
+        self.talk.signals.when_begun(self._on_interest)
         around = Around(self._runs_here, self.tidings.want, self._ended)
         self.waiter = Waiter(tasks, store, retry, around)
         self.runner = Runner(tasks, self.journal, registry, self._ends, self.waiter)
@@ -155,15 +156,9 @@ class Kernel:
             self._dispatcher,
         )
 
-    def _build_ear(self) -> Ear:
-        return Ear(
-            self._hints,
-            self._dispatcher,
-            self._ownership,
-            self.tidings,
-            self.waiter,
-            self.talk.signals,
-        )
+    def _build_ear(self) -> WorkersEar:
+        waiting = Waiting(self._hints, self.tidings, self.waiter, self.talk.signals)
+        return WorkersEar(waiting, self._dispatcher, self._ownership)
 
     def _build_watches(self) -> Sequence[Service]:
         """Those that only look: at the runs here, our rows, what waits, and what is over."""
@@ -206,6 +201,10 @@ class Kernel:
 
     def _runs_here(self, workflow_id: WorkflowId) -> bool:
         return workflow_id in self.runner.runs
+
+    def _on_interest(self, interest: Interest) -> None:
+        if interest.is_followed:
+            self.tidings.want(interest.workflow_id)
 
     def _ended(self, workflow_id: WorkflowId) -> None:
         """A workflow has its outcome: whoever follows its streams looks, here and elsewhere."""
@@ -266,6 +265,7 @@ class Kernel:
         at the next start.
         """
         self.stopping = True
+        self._ear.takes_work = False
         try:
             await self._dispatcher.stop()
             await self._wind_down()
@@ -338,6 +338,7 @@ class Kernel:
 
     async def taken(self, ids: Sequence[WorkflowId]) -> None:
         """These workflows were taken from whoever runs them: runs here need not wait to be told."""
+        self.tidings.taken(ids)
         await self._ownership.look(ids)
 
     def work_came(self, queue: str) -> None:
@@ -419,7 +420,7 @@ class Kernel:
 
     def on_hint(self, text: str) -> None:
         """Another process announced something."""
-        self._ear.hear(text, takes_work=not self.stopping)
+        self._ear.hear(text)
 
 
 _LAST_WORDS_S = 5.0

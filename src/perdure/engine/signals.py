@@ -37,7 +37,12 @@ class Interest(NamedTuple):
     @property
     def hints(self) -> tuple[str, ...]:
         """All that makes its subscribers look."""
-        return (self.hint, _end_of(self.workflow_id)) if self.kind == STREAM else (self.hint,)
+        return (self.hint, _end_of(self.workflow_id)) if self.is_followed else (self.hint,)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the end of the workflow matters as well."""
+        return self.kind == STREAM
 
 
 def _end_of(workflow_id: WorkflowId) -> str:
@@ -104,12 +109,12 @@ class Signals(Loop):
         self._retry = retry
         self._by_hint: dict[str, set[Subscription]] = {}
         self._polling = Polling(is_told=is_told)
-        self._on_follow: Callable[[WorkflowId], None] | None = None
+        self._on_begin: Callable[[Interest], None] | None = None
         self._end: _End | None = None
 
-    def when_followed(self, callback: Callable[[WorkflowId], None]) -> None:
-        """Have `callback` called whenever somebody begins to follow a stream of a workflow."""
-        self._on_follow = callback
+    def when_begun(self, callback: Callable[[Interest], None]) -> None:
+        """Have `callback` called whenever somebody begins to wait."""
+        self._on_begin = callback
 
     @property
     def followed(self) -> set[WorkflowId]:
@@ -118,7 +123,7 @@ class Signals(Loop):
             each.interest.workflow_id
             for every in self._by_hint.values()
             for each in every
-            if each.interest.kind == STREAM
+            if each.interest.is_followed
         }
 
     @property
@@ -134,8 +139,8 @@ class Signals(Loop):
             self._end.tell(subscription)
         for hint in interest.hints:
             self._by_hint.setdefault(hint, set()).add(subscription)
-        if interest.kind == STREAM and self._on_follow is not None:
-            self._on_follow(interest.workflow_id)
+        if self._on_begin is not None:
+            self._on_begin(interest)
         if self._polling.begin_anew():
             self.wake()
         try:
@@ -192,7 +197,7 @@ class Signals(Loop):
     async def _ask(self, interests: set[Interest]) -> list[Interest]:
         topics = [Topic(each.workflow_id, each.name) for each in interests if each.kind == MESSAGE]
         keys = [Key(each.workflow_id, each.name) for each in interests if each.kind == EVENT]
-        streams = [each for each in interests if each.kind == STREAM]
+        streams = [each for each in interests if each.is_followed]
         found: list[Interest] = []
         if topics:
             full = await self._retry(

@@ -1,8 +1,9 @@
 """Tidings between processes that a workflow has ended.
 
 The end of a workflow is told only where somebody elsewhere said that he waits for it, so that a
-workflow nobody waits for costs nothing. Who waits says so once; a process that begins to listen
-asks everybody to say it again. What is missed in all this is found by the poll of who waits.
+workflow nobody waits for costs nothing. Who waits says so once, and is answered also if the end came
+just before that was heard; a process that begins to listen asks everybody to say it again. What is
+missed in all this is found by the poll of who waits.
 """
 
 from collections.abc import Callable, Iterable
@@ -15,6 +16,10 @@ MOST_REMEMBERED: Final = 100_000
 """Workflows of either kind; those that were named longest ago are forgotten first."""
 
 
+MOST_RECENT: Final = 1000
+"""Ends that are remembered: more than there are while a hint is under way."""
+
+
 class Tidings:
     """Who waits for workflows that run elsewhere, here and in other processes."""
 
@@ -23,11 +28,12 @@ class Tidings:
         self._is_local = is_local
         self._said: dict[WorkflowId, None] = {}
         self._wanted: dict[WorkflowId, None] = {}
+        self._recent: dict[WorkflowId, None] = {}
 
     def want(self, workflow_id: WorkflowId) -> None:
         """Somebody here waits for the workflow: whoever ends it elsewhere is to tell."""
         if workflow_id not in self._said and not self._is_local(workflow_id):
-            _remember(self._said, workflow_id)
+            _remember(self._said, workflow_id, MOST_REMEMBERED)
             self._hints.announce_workflow(HintKind.AWAITED, workflow_id)
 
     def repeat(self, awaited: Iterable[WorkflowId]) -> None:
@@ -39,7 +45,10 @@ class Tidings:
     def wanted(self, awaited: Iterable[WorkflowId]) -> None:
         """Somebody in another process waits for these."""
         for workflow_id in awaited:
-            _remember(self._wanted, workflow_id)
+            if workflow_id in self._recent:
+                self._tell(workflow_id)
+            else:
+                _remember(self._wanted, workflow_id, MOST_REMEMBERED)
 
     def is_wanted(self, workflow_id: WorkflowId) -> bool:
         """Whether somebody in another process is known to wait for it."""
@@ -49,8 +58,20 @@ class Tidings:
         """The workflow has ended, as its row says: tell those who wait elsewhere."""
         if workflow_id in self._wanted:
             del self._wanted[workflow_id]
-            self._hints.announce_workflow(HintKind.ENDED, workflow_id)
+            self._tell(workflow_id)
         self._said.pop(workflow_id, None)
+        _remember(self._recent, workflow_id, MOST_RECENT)
+
+    def taken(self, ids: Iterable[WorkflowId]) -> None:
+        """These may go on although they had ended; many, if none is named."""
+        named = tuple(ids)
+        if not named:
+            self._recent.clear()
+        for workflow_id in named:
+            self._recent.pop(workflow_id, None)
+
+    def _tell(self, workflow_id: WorkflowId) -> None:
+        self._hints.announce_workflow(HintKind.ENDED, workflow_id)
 
     def told(self, ended: Iterable[WorkflowId]) -> None:
         """Another process told that these have ended; whoever waits asks for himself."""
@@ -59,7 +80,7 @@ class Tidings:
             self._said.pop(workflow_id, None)
 
 
-def _remember(names: dict[WorkflowId, None], workflow_id: WorkflowId) -> None:
+def _remember(names: dict[WorkflowId, None], workflow_id: WorkflowId, most: int) -> None:
     names[workflow_id] = None
-    if len(names) > MOST_REMEMBERED:
+    if len(names) > most:
         del names[next(iter(names))]

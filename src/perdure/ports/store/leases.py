@@ -1,18 +1,18 @@
 """Leases: how a process shows that it lives, and how its runs are taken when it does not."""
 
-from collections.abc import Callable
 from typing import Protocol
 
 from perdure.model.ids import BootId
 from perdure.model.lease import Beat, LeaseSeen, NewLease, Takeover
 from perdure.model.workflow import WorkflowKey
+from perdure.ports.store.hints import Link
 
 
-class HeartbeatLink(Protocol):
-    """One dedicated connection of the heartbeat thread, used from that thread's loop only.
+class HeartbeatLink(Link, Protocol):
+    """The link of the heartbeat thread, which opens one after another for the same boot.
 
-    A link that lost its connection raises `DatabaseUnavailable`; the thread closes it and opens
-    another for the same boot.
+    The liveness lock is free from the moment its connection breaks, so that another must be opened
+    before others look twice. `close` gives up the lock; the lease row stays.
     """
 
     async def open(self, lease: NewLease) -> bool:
@@ -25,23 +25,6 @@ class HeartbeatLink(Protocol):
         """
         ...
 
-    def when_lost(self, callback: Callable[[], None]) -> None:
-        """Have `callback` called, in this link's loop, whenever its connection is found broken.
-
-        Said before `open`. The lock is free from that moment on, so the link must be made anew
-        before others look twice. A link that cannot break by itself never calls.
-        """
-        ...
-
-    def listen(self, callback: Callable[[str], None]) -> None:
-        """Have `callback` called, in this link's loop, with every hint that is announced, and with
-        those of the channels all SDKs share, which begin with `MESSAGE`, `EVENT` or `STREAM`.
-
-        Said before `open`. A link that cannot listen never calls; hints sent while it was not
-        connected are lost, so whoever opened it looks at everything once.
-        """
-        ...
-
     async def beat(
         self, lease: NewLease, queues: tuple[str, ...], keys: tuple[WorkflowKey, ...]
     ) -> Beat:
@@ -50,10 +33,6 @@ class HeartbeatLink(Protocol):
         Asks which of `queues` hold a row that a process with these functions and the version that
         the lease serves could claim, were there no limits.
         """
-        ...
-
-    async def close(self) -> None:
-        """Give up lock and connection; the lease row stays. Never raises."""
         ...
 
 

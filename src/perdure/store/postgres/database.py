@@ -160,8 +160,8 @@ class Database:
         """A connection of the caller's own without limits, past the pooler if a way is known."""
         return await self._connect(self._direct_url, {} if self.settings.has_sessions else None)
 
-    async def connect_beating(self, statement_timeout_s: float) -> Connection:
-        """A connection of the caller's own for a heartbeat, past the pooler if a way is known."""
+    async def connect_alone(self, statement_timeout_s: float) -> Connection:
+        """A connection of a link's own, past the pooler if a way is known."""
         if not self.settings.has_sessions:
             return await self._connect_shared()
         return await self._connect(self._direct_url, {**_session(statement_timeout_s), **BY_KEY})

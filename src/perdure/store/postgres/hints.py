@@ -1,14 +1,13 @@
 """Hints to other processes, by NOTIFY."""
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from perdure.model.talk import Key
-from perdure.model.wire import EVENTS_CHANNEL, NOTIFICATIONS_CHANNEL, STREAMS_CHANNEL
-from perdure.ports.store.hints import EVENT, EVERYTHING, MESSAGE, STREAM
-from perdure.store.identifiers import own_schema
-from perdure.store.postgres.concern import Access, Concern
+from perdure.model.wire import EVENTS_CHANNEL, STREAMS_CHANNEL
+from perdure.ports.store.hints import EVERYTHING, HintLink
+from perdure.store.postgres.concern import Concern
+from perdure.store.postgres.link import PostgresHintLink, channel
 
 LONGEST_BYTES: Final = 7900
 """A server refuses payloads of 8,000 bytes and more."""
@@ -17,10 +16,14 @@ LONGEST_BYTES: Final = 7900
 class Hints(Concern):
     """`HintStore`."""
 
+    def hint_link(self) -> HintLink:
+        """See `perdure.ports.store.HintStore.hint_link`."""
+        return PostgresHintLink(self._access)
+
     async def announce(self, hints: Sequence[str]) -> None:
         """See `perdure.ports.store.HintStore.announce`."""
         if hints and self._database.settings.has_sessions:
-            ours = channel(self._access, self._application)
+            ours = channel(self._access)
             await self._notify((ours, _sendable(hint)) for hint in hints)
 
     async def announce_talk(self, events: Sequence[Key], streams: Sequence[Key]) -> None:
@@ -39,26 +42,6 @@ class Hints(Concern):
         if sent:
             channels, payloads = zip(*sent, strict=True)
             await self._database.kept("announce", channels, payloads)
-
-
-def prefixes(access: Access) -> dict[str, str]:
-    """The channels to listen on, and how hints that come from them begin."""
-    return {
-        channel(access, access.application): "",
-        channel(access, None): "",
-        NOTIFICATIONS_CHANNEL: MESSAGE,
-        EVENTS_CHANNEL: EVENT,
-        STREAMS_CHANNEL: STREAM,
-    }
-
-
-def channel(access: Access, application: str | None) -> str:
-    """Where hints of an application are sent; None is where those of nobody are, for all to hear.
-
-    A name like any other may be in it, and an identifier is short, hence a digest.
-    """
-    names = (own_schema(access.database.settings.schema), application)
-    return f"perdure_{hashlib.sha256(repr(names).encode()).hexdigest()[:16]}"
 
 
 def _sendable(hint: str) -> str:

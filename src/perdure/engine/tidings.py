@@ -1,9 +1,9 @@
 """Tidings between processes that a workflow has ended.
 
 The end of a workflow is told only where somebody elsewhere said that he waits for it, so that a
-workflow nobody waits for costs nothing. Who waits says so once, and is answered also if the end came
-just before that was heard; a process that begins to listen asks everybody to say it again. What is
-missed in all this is found by the poll of who waits.
+workflow nobody waits for costs nothing. Who waits says so once, and is answered also if the end
+came just before that was heard; a process that begins to listen asks everybody to say it again.
+What is missed in all this is found by the poll of who waits.
 """
 
 from collections.abc import Callable, Iterable

@@ -121,7 +121,10 @@ async def test_a_read_in_a_workflow_is_recorded_and_replayed(lab: Lab) -> None:
     await lab.backdoor.run("UPDATE workflow_events SET value = '7'")
     await lab.rerun("a")
     assert await lab.output("a") == "[1,2]"
-    assert await asks.options(id="b")("p", "nothing", 0.05) is None
+    late = await asks.options(id="b").start("p", "nothing", 3_600)
+    await lab.until_asleep(3_000)
+    lab.clock.leap(3_700)
+    assert await late is None
     assert await lab.history("b") == [(1, "DBOS.getEvent"), (2, "DBOS.sleep")]
     await publishes.options(id="nobody")({"k": 1})
     await lab.rerun("b")

@@ -30,7 +30,6 @@ async def test_a_workflow_past_its_deadline_is_cancelled_durably(lab: Lab) -> No
         None,
     )
     assert row["workflow_timeout_ms"] == 50
-    assert row["completed_at"] + 5 >= row["workflow_deadline_epoch_ms"]
     assert await lab.output("n") is None
 
 
@@ -66,10 +65,13 @@ async def test_a_long_deadline_passes_with_the_clock(lab: Lab) -> None:
     await lab.start(naps)
     handle = await naps.options(id="n", timeout=DAY).start(30 * DAY)
     await lab.until_asleep(DAY)
-    lab.clock.leap(DAY + 1)
+    # As this process knows the database's clock, it may be some time off.
+    lab.clock.leap(DAY + 60)
     with pytest.raises(AwaitedWorkflowCancelled):
         await handle
-    assert await lab.state("n") == "CANCELLED"
+    row = await lab.status("n")
+    assert row["status"] == "CANCELLED"
+    assert row["completed_at"] >= row["workflow_deadline_epoch_ms"]
 
 
 async def test_a_recovered_workflow_keeps_the_instant_it_had(lab: Lab) -> None:

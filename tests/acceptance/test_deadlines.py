@@ -107,9 +107,10 @@ async def test_a_deadline_that_fires_after_another_execution_ended_reports_that_
 ) -> None:
     """The recorded outcome stays and is what the caller gets."""
     await lab.start(naps)
-    handle = await naps.options(id="n", timeout=0.3).start(DAY)
+    fires = lab.store.hold("finish")
+    handle = await naps.options(id="n", timeout=SOON).start(DAY)
     waiting = asyncio.ensure_future(handle.result())
-    await lab.until_asleep(DAY - 1)
+    await fires.reached()
     await lab.backdoor.run(
         "INSERT INTO workflow_output (workflow_uuid, output, retention_timestamp)"
         " VALUES ('n', '\"elsewhere\"', 1)"
@@ -117,6 +118,7 @@ async def test_a_deadline_that_fires_after_another_execution_ended_reports_that_
     await lab.backdoor.run(
         "UPDATE workflow_status SET status = 'SUCCESS', owner_xid = NULL WHERE workflow_uuid = 'n'"
     )
+    fires.open()
     assert await waiting == "elsewhere"
     await lab.until_nothing_runs()
     assert await lab.state("n") == "SUCCESS"

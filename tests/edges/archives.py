@@ -10,17 +10,35 @@ import random
 from pathlib import Path
 from typing import Any
 
+_BIG = "zz-big.bin"
+_ENDLESS_BYTES = 1 << 40
 
-def tree(folder: Path, files: int, big_bytes: int = 0) -> Path:
-    """A folder of many small files in nested folders, and maybe a big one that comes last."""
+
+def tree(folder: Path, files: int) -> Path:
+    """A folder of many small files in nested folders."""
     chance = random.Random(files)
     for number in range(files):
         path = folder / f"part-{number % 7}" / f"{number % 3}" / f"file-{number:04}.txt"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(chance.randbytes(chance.randrange(200)) * chance.randrange(30))
-    if big_bytes:
-        (folder / "zz-big.bin").write_bytes(chance.randbytes(big_bytes))
     return folder
+
+
+def add_endless(folder: Path) -> None:
+    """A file that comes last and that nobody gets to the end of: a hole, which takes no place.
+
+    However fast a machine is, and however late a test does what it does meanwhile, the work on the
+    folder is not at its end before.
+    """
+    with (folder / _BIG).open("wb") as file:
+        file.truncate(_ENDLESS_BYTES)
+
+
+def end_endless(folder: Path) -> None:
+    """An ordinary file in its place; whoever reads the endless one goes on with that."""
+    file = folder / _BIG
+    file.unlink()
+    file.write_bytes(random.Random(0).randbytes(1_000_000))
 
 
 def contents(folder: Path) -> dict[str, str]:

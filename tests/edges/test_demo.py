@@ -15,15 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from perdure.cli.demo import listing
+from perdure.cli.demo import listing, packing
 from perdure.cli.demo.listing import Page
 from perdure.cli.demo.service import APPLICATION
 from tests.edges import archives
 from tests.edges.program import perdure
+from tests.edges.records import counted
 from tests.support.process import PROJECT, ChildProcess
-
-BIG = 150_000_000
-"""Seconds of work, so that what a test does meanwhile comes well before the end."""
+from tests.support.waiting import wait_until
 
 
 @pytest.fixture
@@ -240,9 +239,10 @@ def test_an_archive_belongs_to_one_folder(folder: Path, out: Path) -> None:
 def test_a_signal_stops_in_order_and_the_run_goes_on(
     tmp_path: Path, out: Path, number: signal.Signals
 ) -> None:
-    folder = archives.tree(tmp_path / "big", 5, big_bytes=BIG)
+    folder = archives.tree(tmp_path / "big", 5)
+    archives.add_endless(folder)
     with ChildProcess("-m", "perdure.cli", "demo", folder, "--out", out) as child:
-        child.wait_for("archiving 6 files")
+        child.wait_for("6 files")
         os.kill(child.pid, number)
         assert child.wait() == 130
         assert "stopped; the same command goes on" in child.errors
@@ -254,6 +254,7 @@ def test_a_signal_stops_in_order_and_the_run_goes_on(
     unfinished = perdure("demo", folder, "--out", out, "--again")
     assert unfinished.code == 2
     assert "is not finished" in unfinished.err
+    archives.end_endless(folder)
     assert perdure("demo", folder, "--out", out, "--json").json["attempts"] == 1
     assert archives.recorded(out) == archives.contents(folder)
 
@@ -262,15 +263,26 @@ def test_a_signal_stops_in_order_and_the_run_goes_on(
 @pytest.mark.timeout(180)
 def test_a_second_process_helps_the_first(tmp_path: Path, out: Path) -> None:
     """It serves the same queue, and takes the run over when the first one dies."""
-    folder = archives.tree(tmp_path / "big", 5, big_bytes=BIG)
+    folder = archives.tree(tmp_path / "big", 5)
+    archives.add_endless(folder)
     command = ("-m", "perdure.cli", "demo", folder, "--out", out)
     with ChildProcess(*command) as first:
-        first.wait_for("archiving 6 files")
-        first.pause()
+        first.wait_for("6 files")
+        wait_until(lambda: reads_the_endless_file_alone(out))
+        # The first one has opened the other; the second is to come to an end.
+        archives.end_endless(folder)
         with ChildProcess(*command) as second:
             second.wait_for("another process leads the work on this archive")
             first.kill()
-            second.wait_for("is dead: 2 workflows go on")
+            second.wait_for("is dead: 2 workflows go on", deadline_s=90)
             second.wait_for("its work goes on here: 6 files in all")
             second.succeed(deadline_s=90)
     assert archives.recorded(out) == archives.contents(folder)
+
+
+def reads_the_endless_file_alone(out: Path) -> bool:
+    """Whether all other files are settled; an archive is begun once its file is open."""
+    settled = counted(
+        out / "perdure.db", "SELECT count(*) FROM workflow_status WHERE status = 'SUCCESS'"
+    )
+    return settled == 5 and len(list((out / packing.UNFINISHED).iterdir())) == 1

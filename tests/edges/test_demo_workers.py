@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from perdure.cli.demo import crew
 from perdure.cli.demo.crew import Crew
 from perdure.cli.demo.display import Lines
 from perdure.cli.demo.service import APPLICATION, posts
+from perdure.cli.demo.session import _Announcer
 from perdure.cli.demo.tally import Tally
 from perdure.errors import SchemaMissing
 from tests.edges import archives
@@ -210,3 +212,13 @@ def test_the_tally_counts_what_all_processes_settle() -> None:
     tally.hear(11)
     assert tally.settled(5) == 11
     assert tally.settled(50) == 12
+
+
+def test_the_plan_says_once_what_earlier_starts_recorded() -> None:
+    tally, shown = Tally(), io.StringIO()
+    announcer = _Announcer(tally, 220, Lines(shown))
+    announcer.look()
+    tally.plan(401)
+    for _ in range(2):
+        announcer.look()
+    assert shown.getvalue() == "220 files were already recorded, archiving the remaining 181\n"

@@ -24,6 +24,7 @@ from perdure.errors import (
 )
 from tests.support.engines import Lab
 from tests.support.loops import run_apart
+from tests.support.watched import Gate
 from tests.support.workflows import look
 
 DAY = 86_400
@@ -57,6 +58,11 @@ class Strange(BaseException):
     """Neither an exception that is an outcome nor one that ends a process."""
 
 
+def kept(lab: Lab) -> Gate:
+    """What the newest engine gives back stays so until this is opened, however slow the machine."""
+    return lab.store.hold("sweep")
+
+
 async def assert_released(lab: Lab, workflow_id: str, attempts: int) -> None:
     """The row is nobody's and waits on the internal queue, longer after each attempt."""
     row = await lab.status(workflow_id)
@@ -70,20 +76,23 @@ async def assert_released(lab: Lab, workflow_id: str, attempts: int) -> None:
 
 
 async def assert_goes_on(
-    lab: Lab, workflow_id: str, attempts: int, *fixed: Workflow[..., Any]
+    lab: Lab, gate: Gate, workflow_id: str, attempts: int, *fixed: Workflow[..., Any]
 ) -> None:
     """It is tried again when it is due, not before, and counts; with the fault gone it ends well.
 
-    `fixed` is what a next deployment runs.
+    `gate` keeps it; `fixed` is what a next deployment runs.
     """
     await assert_released(lab, workflow_id, attempts)
+    next_gate = kept(lab)
     lab.clock.leap(2**attempts)
+    gate.open()
     await lab.until_attempts(workflow_id, attempts + 1)
     await lab.until(workflow_id, WorkflowState.DELAYED)
     await assert_released(lab, workflow_id, attempts + 1)
     await lab.until_nothing_runs()
     await lab.replace(*fixed)
     lab.clock.leap(2 ** (attempts + 1))
+    next_gate.open()
     row = await lab.until(workflow_id)
     assert (row["status"], row["recovery_attempts"]) == ("SUCCESS", attempts + 2)
     assert await lab.output(workflow_id) == '"one two"'
@@ -99,6 +108,7 @@ async def test_a_format_not_enabled_here_releases_the_run(shared_lab: Lab) -> No
         return f"hello {name}"
 
     engine = await lab.start(greets)
+    kept(lab)
     await greets.options(id="w")("nobody")
     pickled = base64.b64encode(pickle.dumps({"args": ("Ada",), "kwargs": {}}, 4)).decode()
     await lab.backdoor.run("UPDATE workflow_status SET serialization = 'py_pickle'")
@@ -135,6 +145,7 @@ async def test_a_record_in_a_format_not_enabled_here_releases_the_run(
             return f"missing {error.args[0]}"
 
     engine = await lab.start(fetches)
+    kept(lab)
     await fetches.options(id="w")()
     recorded = "found" if column == "output" else LookupError("page")
     text = base64.b64encode(pickle.dumps(recorded, 4)).decode()
@@ -155,6 +166,7 @@ async def test_a_record_in_a_format_not_enabled_here_releases_the_run(
 
 async def test_a_format_of_another_language_releases_the_run(memory_lab: Lab) -> None:
     engine = await memory_lab.start(works)
+    kept(memory_lab)
     await works.options(id="w")()
     await memory_lab.backdoor.run("UPDATE workflow_status SET serialization = 'js_superjson'")
     await memory_lab.hand_back("w")
@@ -181,13 +193,14 @@ async def test_a_history_the_code_does_not_match_releases_the_run(lab: Lab) -> N
     await lab.until_asleep(DAY - 1)
     await lab.cut("w", 2)
     await lab.replace(changed)
+    gate = kept(lab)
     waiting = asyncio.ensure_future(lab.engine.handle("w").result())
     await lab.hand_back("w")
     with pytest.raises(UnexpectedStep, match="the code calls 'second' but recorded is 'first'"):
         await waiting
     attempts = (await lab.status("w"))["recovery_attempts"]
     assert ran["second"] == 0, "nothing runs in the place of a recorded step"
-    await assert_goes_on(lab, "w", attempts, works)
+    await assert_goes_on(lab, gate, "w", attempts, works)
 
 
 async def test_a_body_that_swallows_a_mismatch_is_released_all_the_same(memory_lab: Lab) -> None:
@@ -199,6 +212,7 @@ async def test_a_body_that_swallows_a_mismatch_is_released_all_the_same(memory_l
         return "all is well"
 
     await memory_lab.start(works)
+    kept(memory_lab)
     await works.options(id="w")()
     await memory_lab.replace(swallows)
     await memory_lab.hand_back("w")
@@ -225,10 +239,11 @@ async def test_a_durable_call_cancelled_from_outside_releases_the_run(lab: Lab) 
             return await look() or "looked instead"
 
     await lab.start(impatient)
+    gate = kept(lab)
     with pytest.raises(ForeignCancellation, match=r"asyncio\.timeout"):
         await impatient.options(id="w")()
     assert await lab.history("w") == [(1, "first")]
-    await assert_goes_on(lab, "w", 1, works)
+    await assert_goes_on(lab, gate, "w", 1, works)
 
 
 async def test_a_base_exception_of_its_own_releases_the_run(lab: Lab) -> None:
@@ -238,9 +253,10 @@ async def test_a_base_exception_of_its_own_releases_the_run(lab: Lab) -> None:
         raise Strange
 
     await lab.start(odd)
+    gate = kept(lab)
     with pytest.raises(Strange):
         await odd.options(id="w")()
-    await assert_goes_on(lab, "w", 1, works)
+    await assert_goes_on(lab, gate, "w", 1, works)
 
 
 async def test_an_exit_and_an_interruption_of_the_process_release_the_run(
@@ -284,12 +300,14 @@ async def test_a_fault_of_the_engine_releases_the_run(
 ) -> None:
     """It is nobody's outcome, whichever write it befalls, and whoever waits hears what it was."""
     await lab.start(works)
+    gate = kept(lab)
     lab.store.fail(method, fault)
     with pytest.raises(Exception, match=str(fault)):
         await works.options(id="w")()
     await assert_released(lab, "w", attempts=1)
     recorded = await lab.history("w")
     lab.clock.leap(2)
+    gate.open()
     row = await lab.until("w")
     assert (row["status"], row["recovery_attempts"]) == ("SUCCESS", 2)
     assert await lab.output("w") == '"one two"'
@@ -306,6 +324,7 @@ async def test_a_fault_that_a_body_swallows_releases_the_run_all_the_same(
         return "all is well"
 
     await memory_lab.start(swallows)
+    kept(memory_lab)
     memory_lab.store.fail("record", RuntimeError("a bug of ours"))
     with pytest.raises(WorkflowError, match="a bug of ours"):
         await swallows.options(id="w")()

@@ -195,7 +195,9 @@ async def test_a_history_the_code_does_not_match_releases_the_run(lab: Lab) -> N
     await lab.replace(changed)
     gate = kept(lab)
     waiting = asyncio.ensure_future(lab.engine.handle("w").result())
-    await lab.hand_back("w")
+    if lab.kind == "memory":
+        # Elsewhere the process that was replaced gave it back.
+        await lab.hand_back("w")
     with pytest.raises(UnexpectedStep, match="the code calls 'second' but recorded is 'first'"):
         await waiting
     attempts = (await lab.status("w"))["recovery_attempts"]

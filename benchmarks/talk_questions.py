@@ -40,6 +40,16 @@ TALK_QUESTIONS = (
         subject=TALK,
     ),
     Question(
+        "client-call",
+        "enqueue by a client to the return of result() there, of an empty workflow: median",
+        "ms",
+        (PERDURE, DBOS),
+        higher=False,
+        arguments={"values": 50},
+        against={DBOS: 0.02},
+        subject=TALK,
+    ),
+    Question(
         "waiters",
         "SQL statements per second of 10,000 that wait, half for messages and half for events,"
         " heartbeat not counted",

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from answering import Answer, answer
-from dbos import DBOS
+from dbos import DBOS, DBOSClient
 from dbos_worker import departure, launch
 from lockstep import Lockstep, elapsed_ms
 from workers import workers
@@ -83,12 +83,29 @@ async def result_notice(url: str, arguments: dict[str, int]) -> float:
         return statistics.median(took_ms)
 
 
+async def client_call(url: str, arguments: dict[str, int]) -> float:
+    dbos = launch(url, listen=[])
+    await dbos.register_queue_async(LINE, polling_interval_sec=0.01)
+    with workers(1, WORKER, url):
+        # Its queues are looked for once a second.
+        await asyncio.sleep(2)
+        client = DBOSClient(system_database_url=url)
+        took_ms = []
+        for _ in range(arguments["values"]):
+            begun_s = time.monotonic()
+            handle = await client.enqueue_async({"workflow_name": "noop", "queue_name": LINE})
+            await handle.get_result()
+            took_ms.append(elapsed_ms(begun_s))
+        return statistics.median(took_ms)
+
+
 ANSWERS: dict[str, Answer] = {
     "send-recv": send_recv,
     "sqlite-send-recv": send_recv,
     "event": event,
     "sqlite-event": event,
     "result-notice": result_notice,
+    "client-call": client_call,
 }
 
 

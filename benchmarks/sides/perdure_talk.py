@@ -15,7 +15,7 @@ from perdure_worker import departure, listener, speaker
 from statements import Statements
 from workers import workers
 
-from perdure import Engine, Queue, get_event, recv, set_event, workflow
+from perdure import Client, Engine, Queue, get_event, recv, set_event, workflow
 
 WORKER = Path(__file__).with_name("perdure_worker.py")
 FEW = 20
@@ -107,6 +107,21 @@ async def result_notice(url: str, arguments: dict[str, int]) -> float:
             return statistics.median(took_ms)
 
 
+async def client_call(url: str, arguments: dict[str, int]) -> float:
+    async with Engine(url, queues=[Queue("line")], listen=[]):
+        pass
+    with workers(1, WORKER, url):
+        async with Client(url) as client:
+            took_ms = []
+            for _ in range(arguments["values"]):
+                begun_s = time.monotonic()
+                handle = await client.enqueue("noop", queue="line")
+                await handle.result()
+                took_ms.append(elapsed_ms(begun_s))
+                await rest()
+            return statistics.median(took_ms)
+
+
 async def waiters(url: str, arguments: dict[str, int]) -> float:
     half = arguments["waiters"] // 2
     async with Engine(url) as engine, Statements(url) as counted:
@@ -150,6 +165,7 @@ ANSWERS: dict[str, Answer] = {
     "sqlite-event": event,
     "sqlite-event-across": event_across,
     "result-notice": result_notice,
+    "client-call": client_call,
     "waiters": waiters,
 }
 

@@ -7,6 +7,7 @@ arrival. Each begins with its sender, so that nobody acts on his own.
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Iterable, Iterator
 from enum import StrEnum
 from typing import NamedTuple
@@ -25,7 +26,8 @@ log = logging.getLogger("perdure")
 LONGEST_FLUSH_S = 1.0
 
 PAUSE_S = 0.005
-"""What is announced within this time of another hint goes out together."""
+"""After a hint that came so soon after another; what is announced meanwhile goes out together. Who
+enqueues and waits says two things, and nothing more."""
 
 _TOGETHER_BYTES = 7000
 """Of the ids in one hint; a longer payload could not be sent."""
@@ -79,6 +81,7 @@ class Hints(Loop):
         self._sender = ids.token()[:8]
         self._waiting: dict[Hint, None] = {}
         self._workflows: dict[HintKind, dict[WorkflowId, None]] = {}
+        self._sent_s = -math.inf
 
     def announce(self, kind: HintKind, queue: str = "") -> None:
         """Tell the other processes, soon."""
@@ -100,7 +103,9 @@ class Hints(Loop):
                 await self._store.announce(texts)
             except DatabaseError as error:
                 log.debug("hints were not sent: %s", error)
-            await asyncio.sleep(PAUSE_S)
+            before_s, self._sent_s = self._sent_s, asyncio.get_running_loop().time()
+            if self._sent_s - before_s < PAUSE_S:
+                await asyncio.sleep(PAUSE_S)
         return None
 
     def _take(self) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure import LastStep, get_event, read_stream, sleep, workflow
+from perdure import LastStep, Queue, get_event, read_stream, sleep, workflow
 from tests.support import tours
 from tests.support.engines import Lab
 from tests.support.tours import (
@@ -114,14 +114,15 @@ async def test_a_fork_has_a_mailbox_events_and_streams_of_its_own(lab: Lab) -> N
 
 async def test_a_fork_shows_what_stood_before_its_step_until_it_runs(lab: Lab) -> None:
     """B072: an event set before and after the point, and stream values on both sides of it."""
-    engine = await lab.start(talker)
+    engine = await lab.start(talker, queues=[Queue("held")])
+    await engine.queues.pause("held")
     await talker.options(id="w").start()
     for word in ("one", "two"):
         await engine.send("w", word)
     await engine.handle("w").result()
     for point, event, values in ((3, None, []), (4, "one", []), (7, "one", ["one"])):
         fork_id = f"f{point}"
-        await engine.workflows.fork("w", point, id=fork_id)
+        await engine.workflows.fork("w", point, id=fork_id, queue="held")
         await engine.workflows.cancel(fork_id)
         found = await engine.workflows.events(fork_id)
         assert [row.value for row in found] == ([] if event is None else [f'"{event}"'])

@@ -30,7 +30,7 @@ DAY = 86_400
 OF_CLIENTS = (
     "SELECT count(*) AS n FROM pg_stat_activity"
     " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    " AND application_name <> 'standing'"
+    " AND application_name <> 'standing' AND backend_type = 'client backend'"
 )
 
 

@@ -167,24 +167,25 @@ async def test_processes_are_those_that_live(site: Site, me: Process) -> None:
     taken and has not run out”."""
     waiting = await me.waiting()
     other = await site.process(me.store, version="v2")
-    short = await site.process(me.store, period_ms=1000)
-    taken = await site.process(me.store, period_ms=1000)
+    late = await site.process(me.store)
+    taken = await site.process(me.store)
     await taken.running()
     await taken.running()
     await taken.link.close()
-    site.clock.advance(1001)
+    site.clock.advance(rows.PERIOD_MS + 1)
     assert not (await me.store.take_over(await me.accuse(taken), 1)).finished
     await me.beat()
+    await other.beat()
     found = await me.store.circumstances(waiting.workflow_id)
     assert found is not None
     assert sorted(found.processes, key=lambda seen: seen.executor_id) == sorted(
         (ProcessSeen(process.executor, process.lease.serves) for process in (me, other)),
         key=lambda seen: seen.executor_id,
     )
-    await short.beat()
+    await late.beat()
     found = await me.store.circumstances(waiting.workflow_id)
     assert found is not None
-    assert short.executor in {seen.executor_id for seen in found.processes}
+    assert late.executor in {seen.executor_id for seen in found.processes}
 
 
 async def test_a_lease_may_not_say_what_its_process_serves(site: Site, me: Process) -> None:

@@ -55,7 +55,7 @@ async def test_a_stopped_process_holds_its_lock(site: Site, me: Process) -> None
         await child.reaches("held")
         child.pause()
         assert await me.suspicion(boot) is None
-        site.clock.advance(60_000)
+        site.clock.advance(rows.PERIOD_MS + 1)
         seen = await me.accuse(boot)
         assert (seen.lock, seen.overdue) == (LockState.HELD, True)
 

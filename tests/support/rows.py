@@ -39,7 +39,9 @@ from perdure.model.workflow import (
 VERSION = "v1"
 QUEUE = "line"
 KEY = WorkflowKey("job")
-PERIOD_MS = 10_000
+PERIOD_MS = 60_000
+"""Far longer than a test that does not let it pass may stand still."""
+
 INPUTS = '{"namedArgs":{},"positionalArgs":[1]}'
 
 _serial = itertools.count(1)

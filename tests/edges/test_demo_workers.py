@@ -12,25 +12,27 @@ from pathlib import Path
 
 import pytest
 
+from perdure import RateLimit
 from perdure.api.client import Client
 from perdure.cli.demo import crew
 from perdure.cli.demo.crew import Crew
 from perdure.cli.demo.display import Lines
-from perdure.cli.demo.service import APPLICATION, posts
+from perdure.cli.demo.places import places, prepare
+from perdure.cli.demo.service import APPLICATION, archive_engine, archive_queue, posts
 from perdure.cli.demo.session import _Announcer
 from perdure.cli.demo.tally import Tally
-from perdure.errors import SchemaMissing
+from perdure.logic.phrases import plural
 from tests.edges import archives
 from tests.edges.program import perdure
 from tests.support.backdoor import SQLITE_PREFIX, backdoor_to
 from tests.support.process import ChildProcess, alive, process_state
 from tests.support.waiting import eventually
 
-FILES = 1200
-"""Work for long enough that every process has its share of it."""
+FILES = 800
+"""Enough that every process has its share of them."""
 
-GONE_S = 10.0
-"""Within which a worker is gone after the program that started it."""
+FAST = FILES // 4
+"""So many of them may be begun as fast as may be once every process has worked."""
 
 
 @pytest.fixture
@@ -38,21 +40,28 @@ def out(tmp_path: Path) -> Path:
     return tmp_path / "out"
 
 
-async def settled_by(url: str) -> Counter[int]:
-    """How many files each process settled, by its number in its start."""
-    try:
-        async with Client(url, name=APPLICATION) as client:
-            found = client.workflows.iterate(names=["demo.archive_file"], states=["SUCCESS"])
-            rows = [row async for row in found]
-    except SchemaMissing:
-        return Counter()
+async def settled_by(url: str, state: str = "SUCCESS") -> Counter[int]:
+    """How many files each process settled, by its number in its start; or has in another state."""
+    async with Client(url, name=APPLICATION) as client:
+        found = client.workflows.iterate(names=["demo.archive_file"], states=[state])
+        rows = [row async for row in found]
     return Counter(number_of(row.executor_id or "") for row in rows)
 
 
-async def all_serve(child: ChildProcess, url: str, processes: int) -> list[int]:
-    """The process ids of the workers, once every process serves the archive with work to share.
+async def hold(folder: Path, out: Path, url: str) -> None:
+    """Make the archive's queue, paused: nobody begins before the test lets them."""
+    where = places(folder, out, url)
+    prepare(where)
+    (post,) = posts(where.database, where.queue, 1)
+    async with archive_engine(post, [], [archive_queue(where.queue, 3)]) as engine:
+        await engine.queues.pause(where.queue)
 
-    The queue is held until then: a process that is slow to start finds its share of the files.
+
+async def all_work(child: ChildProcess, url: str, processes: int) -> list[int]:
+    """The process ids of the workers of a program whose queue is held, once all of them worked.
+
+    Until then files are begun slowly, so that a process that is late finds its share of them; then
+    a part of them as fast as may be, and the others after `let_end`.
     """
     pids = worker_pids(child, processes)
     leases = "perdure_leases" if url.startswith(SQLITE_PREFIX) else "leases"
@@ -61,11 +70,23 @@ async def all_serve(child: ChildProcess, url: str, processes: int) -> list[int]:
         async def serve() -> bool:
             return len(await behind.rows(f"SELECT boot_id FROM {leases}")) == processes
 
+        async def have_worked() -> bool:
+            return (await settled_by(url)).keys() == set(range(1, processes + 1))
+
         (queue,) = await client.queues.list()
-        await client.queues.pause(queue.name)
         await eventually(serve)
+        await client.queues.update(queue.name, rate_limit=RateLimit(2, 0.1))
         await client.queues.resume(queue.name)
+        await eventually(have_worked)
+        await client.queues.update(queue.name, rate_limit=RateLimit(FAST, 3600))
     return pids
+
+
+async def let_end(url: str) -> None:
+    """Let the files that are left be begun as well."""
+    async with Client(url, name=APPLICATION) as client:
+        (queue,) = await client.queues.list()
+        await client.queues.update(queue.name, rate_limit=None)
 
 
 def number_of(executor_id: str) -> int:
@@ -90,24 +111,33 @@ async def test_a_worker_is_killed_and_the_others_finish(
     url = shared_database_url
     folder = archives.tree(tmp_path / "folder", FILES)
     command = ("-m", "perdure.cli", "demo", folder, "--out", out, "-d", url, "--workers", "3")
+    await hold(folder, out, url)
     with ChildProcess(*command) as child:
-        second, third = await all_serve(child, url, 3)
-
-        async def all_have_worked() -> bool:
-            return (await settled_by(url)).keys() == {1, 2, 3}
-
-        await eventually(all_have_worked)
-        assert child.running, "there is work left"
-        os.kill(second, signal.SIGKILL)
-        await child.reaches("worker 2 ended by signal 9; the others go on with its files")
+        pids = await all_work(child, url, 3)
+        number = await busy_worker(url)
+        os.kill(pids[number - 2], signal.SIGKILL)
+        await child.reaches(f"worker {number} ended by signal 9; the others go on with its files")
+        await let_end(url)
         printed = child.succeed(deadline_s=120)
-        assert not alive(third)
+        assert not any(map(alive, pids))
     assert archives.archived(out) == archives.recorded(out) == archives.contents(folder)
     files = await settled_by(url)
     assert files.total() == FILES
-    assert line(printed, "processes") == (
-        f"this one {files[1]:,} files, worker 2 {files[2]:,} files, worker 3 {files[3]:,} files"
-    )
+    names = {1: "this one", 2: "worker 2", 3: "worker 3"}
+    shares = [f"{name} {plural(files[number], 'file')}" for number, name in names.items()]
+    assert line(printed, "processes") == ", ".join(shares)
+
+
+async def busy_worker(url: str) -> int:
+    """The number of a worker that has files under way, of any once it is too late for that."""
+    busy: Counter[int] = Counter()
+
+    async def found() -> bool:
+        busy.update(await settled_by(url, "PENDING"))
+        return busy[2] or busy[3] or (await settled_by(url)).total() >= FAST // 2
+
+    await eventually(found)
+    return 2 if busy[2] >= busy[3] else 3
 
 
 def line(printed: list[str], title: str) -> str:
@@ -123,19 +153,16 @@ async def test_the_program_is_killed_its_workers_go_and_the_next_start_goes_on(
     url = shared_database_url
     folder = archives.tree(tmp_path / "folder", FILES)
     command = ("-m", "perdure.cli", "demo", folder, "--out", out, "-d", url, "--workers", "3")
+    await hold(folder, out, url)
     with ChildProcess(*command) as child:
-        workers = await all_serve(child, url, 3)
-
-        async def worked() -> bool:
-            return (await settled_by(url))[3] > 0
-
-        await eventually(worked)
+        workers = await all_work(child, url, 3)
         assert child.running, "there is work left"
         os.kill(child.pid, signal.SIGKILL)  # this process alone, not those it started
-        await eventually(lambda: not any(map(alive, workers)), GONE_S)
+        await eventually(lambda: not any(map(alive, workers)))
         assert "Traceback" not in child.errors
     before = (await settled_by(url)).total()
     assert before < FILES
+    await let_end(url)
     with ChildProcess(*command, "--json") as child:
         document = json.loads("\n".join(child.succeed(deadline_s=120)))
     assert archives.archived(out) == archives.recorded(out) == archives.contents(folder)
@@ -151,13 +178,9 @@ async def test_ctrl_c_stops_all_processes_in_order(tmp_path: Path, out: Path) ->
     """A terminal sends it to the whole group; the workers stop because the program does."""
     folder = archives.tree(tmp_path / "folder", FILES)
     url = f"sqlite:///{out}/perdure.db"
+    await hold(folder, out, url)
     with ChildProcess("-m", "perdure.cli", "demo", folder, "--out", out, "-w", "2") as child:
-        (worker,) = await all_serve(child, url, 2)
-
-        async def worked() -> bool:
-            return (await settled_by(url))[2] > 0
-
-        await eventually(worked)
+        (worker,) = await all_work(child, url, 2)
         child.interrupt()
         assert child.wait() == 130
         assert "stopped; the same command goes on" in child.errors
@@ -166,6 +189,7 @@ async def test_ctrl_c_stops_all_processes_in_order(tmp_path: Path, out: Path) ->
         assert not alive(worker)
     async with Client(url, name=APPLICATION) as client:
         assert await client.workflows.list(states=["PENDING"]) == [], "all is given back"
+    await let_end(url)
     with ChildProcess("-m", "perdure.cli", "demo", folder, "--out", out, "-w", "2") as child:
         child.succeed(deadline_s=120)
     assert archives.archived(out) == archives.recorded(out) == archives.contents(folder)

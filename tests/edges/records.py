@@ -1,4 +1,4 @@
-"""A look into a SQLite database from outside."""
+"""A SQLite database seen, and changed, from outside."""
 
 from __future__ import annotations
 
@@ -18,3 +18,12 @@ def recorded(database: Path, step: str) -> int:
     """How many steps of that name the database holds."""
     query = f"SELECT count(*) FROM operation_outputs WHERE function_name = '{step}'"
     return counted(database, query)
+
+
+def end_sleeps(database: Path) -> None:
+    """Every sleep that is recorded is over: as if the time had passed while nothing ran."""
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        connection.execute(
+            "UPDATE operation_outputs SET output = '1' WHERE function_name = 'DBOS.sleep'"
+        )
+        connection.commit()

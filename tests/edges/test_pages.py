@@ -14,7 +14,7 @@ from perdure.api.management import Workflows
 from perdure.cli.program import program
 from perdure.logic.explaining import Cause
 from tests.edges.program import perdure
-from tests.edges.records import recorded
+from tests.edges.records import end_sleeps, recorded
 from tests.support.process import PROJECT, ChildProcess
 from tests.support.waiting import wait_until
 
@@ -47,11 +47,12 @@ BLOCKS = blocks(TUTORIAL)
 
 def test_the_trip_goes_on_as_the_tutorial_shows_it(tmp_path: Path) -> None:
     script = tmp_path / "trip.py"
-    script.write_text(BLOCKS[0].replace("seconds=5", "seconds=1"), encoding="utf-8")
+    script.write_text(BLOCKS[0].replace("seconds=5", "seconds=600"), encoding="utf-8")
     with ChildProcess(script, cwd=tmp_path) as child:
         child.wait_for("booking a flight to Lisbon")
         wait_until(lambda: recorded(tmp_path / "trips.db", "DBOS.sleep"))
         child.kill()
+    end_sleeps(tmp_path / "trips.db")
     shown = ["booking a hotel in Lisbon", "['flight to Lisbon', 'hotel in Lisbon']"]
     assert "\n".join(shown) in TUTORIAL
     for expected in (shown, shown[1:]):

@@ -19,6 +19,7 @@ from tests.support import rows
 from tests.support.database import PostgresDatabase
 from tests.support.proxy import FaultProxy
 from tests.support.store import Process, Site, kinds, open_site
+from tests.support.waiting import eventually
 
 WRITTEN, MINE, LOST = AnswerKind.WRITTEN, AnswerKind.MINE, AnswerKind.LOST
 CUT = pytest.mark.parametrize("committed", [True, False])
@@ -227,14 +228,16 @@ async def test_a_takeover(
     site.clock.advance(victim.lease.period_ms + 1)
     suspect = await me.accuse(victim)
     arm = proxy.cut_answer if committed else proxy.cut_request
-    arm("", nth=statement)
-    for _ in range(5):
-        try:
-            result = await me.store.take_over(suspect, 10)
-        except DatabaseUnavailable:
-            continue
-        break
-    assert result.finished or result.refused
+    fault = arm("", nth=statement)
+    with pytest.raises(DatabaseUnavailable):
+        await me.store.take_over(suspect, 10)
+    assert fault.fired.is_set()
+
+    async def is_over() -> bool:
+        # Refused while the server has not yet noticed that the connection of the first try is gone.
+        return (await me.store.take_over(suspect, 10)).finished
+
+    await eventually(is_over)
     states = {(await site.status(run.workflow_id))["status"] for run in runs}
     assert states == {"ENQUEUED"}
     assert await me.suspicion(victim) is None

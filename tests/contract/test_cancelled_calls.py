@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -10,12 +10,14 @@ import pytest
 
 from perdure.errors import DatabaseConflict, DatabaseUnavailable
 from perdure.model.answer import AnswerKind
+from perdure.model.ids import WorkflowId
 from perdure.model.queue import Rate
 from perdure.model.workflow import Fence
 from tests.support import rows
 from tests.support.backdoor import SQLITE_PREFIX, connect_file
 from tests.support.database import MovableClock, build_store
 from tests.support.store import Process, Site, cancel, kinds
+from tests.support.waiting import eventually
 
 WRITTEN, MINE, LOST = AnswerKind.WRITTEN, AnswerKind.MINE, AnswerKind.LOST
 ROUNDS = 60
@@ -99,15 +101,25 @@ async def test_a_cancelled_change_of_a_queue(site: Site, me: Process) -> None:
         assert changed.settings.limits.concurrency == found["concurrency"] == turns + 1
 
 
+async def swept_up(site: Site, me: Process, expected: dict[WorkflowId, str]) -> None:
+    """Sweep until the rows are in those states."""
+
+    async def is_done() -> bool:
+        # What a call that was given up while it committed has locked, it has for a moment longer.
+        await me.sweep()
+        states = {each: (await site.status(each))["status"] for each in expected}
+        return states == expected
+
+    await eventually(is_done)
+
+
 async def test_a_cancelled_sweep(site: Site, me: Process) -> None:
     """“every method is safe to repeat after an unknown outcome”."""
     for turns in range(ROUNDS):
         due, late = await me.waiting(delay_ms=1), await me.waiting(deadline_ms=5)
         site.clock.advance(1000)
         await interrupted(turns, me.sweep)
-        await me.sweep()
-        states = [(await site.status(run.workflow_id))["status"] for run in (due, late)]
-        assert states == ["ENQUEUED", "CANCELLED"]
+        await swept_up(site, me, {due.workflow_id: "ENQUEUED", late.workflow_id: "CANCELLED"})
 
 
 async def test_a_cancelled_ending(site: Site, me: Process) -> None:
@@ -158,6 +170,13 @@ async def test_every_statement_has_a_deadline(site: Site, me: Process) -> None:
         async with locked(site, rows.fence_of(run)):
             with pytest.raises((DatabaseUnavailable, DatabaseConflict)):
                 await cancel(store, [run.workflow_id])
-        assert await cancel(store, [run.workflow_id]) == [run.workflow_id]
+
+        async def is_usable() -> bool:
+            # Whatever the machine is busy with may also take longer than the deadline.
+            with suppress(DatabaseUnavailable, DatabaseConflict):
+                return await cancel(store, [run.workflow_id]) == [run.workflow_id]
+            return False
+
+        await eventually(is_usable)
     finally:
         await store.close()

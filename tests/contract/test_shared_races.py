@@ -138,7 +138,9 @@ async def test_partitions_never_overlap_beyond_their_concurrency(site: Site, me:
         row = await site.status(run.workflow_id)
         span = (row["started_at_epoch_ms"], row["completed_at"])
         spans.setdefault(run.partition_key, []).append(span)
-    assert {key: most_at_once(found) for key, found in spans.items()} == dict.fromkeys("abcde", 1)
+    assert set(spans) == set("abcde")
+    # None is seen at work where each begins and ends within a millisecond.
+    assert max(map(most_at_once, spans.values())) <= 1
     assert most_at_once([span for found in spans.values() for span in found]) <= 3
 
 

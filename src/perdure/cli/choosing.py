@@ -10,16 +10,8 @@ import typer
 from perdure.api.client import Client
 from perdure.api.filters import MOST_ROWS, FilterOptions
 from perdure.api.pages import Page
-from perdure.cli.asking import ask
+from perdure.cli.asking import application, ask
 from perdure.cli.filters import conditions
-from perdure.cli.options import (
-    APP_DEFAULT,
-    SCHEMA_DEFAULT,
-    App,
-    Database,
-    Schema,
-    required,
-)
 from perdure.cli.sharing import sharing
 from perdure.cli.wording import printable
 from perdure.errors import ConfigurationError, WorkflowNotFound
@@ -75,7 +67,9 @@ class Choice:
 
 
 @sharing(conditions)
+@sharing(application, last=True)
 def choice(
+    client: Client,
     filters: FilterOptions,
     ids: Annotated[
         list[str] | None,
@@ -88,9 +82,6 @@ def choice(
     newest: Annotated[
         bool, typer.Option("--newest/--oldest", help="Which to choose then, by creation.")
     ] = True,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    app: App = APP_DEFAULT,
 ) -> Choice:
     """What the arguments and options choose; raises `ConfigurationError` if that is unclear."""
     narrowed = any(
@@ -102,13 +93,7 @@ def choice(
         raise ConfigurationError(
             "say which workflows: by their ids, or by conditions such as --state ERROR --since 2h"
         )
-    return Choice(
-        Client(required(database), name=app, schema=schema),
-        tuple(dict.fromkeys(ids or ())),
-        filters,
-        limit,
-        newest,
-    )
+    return Choice(client, tuple(dict.fromkeys(ids or ())), filters, limit, newest)
 
 
 def _in_words(rows: Sequence[WorkflowRow]) -> str:

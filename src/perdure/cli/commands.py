@@ -8,11 +8,11 @@ import typer
 
 from perdure.api.client import Client
 from perdure.api.management import RewindOptions
-from perdure.cli.asking import ask
+from perdure.cli.asking import Asker, ask, of_everybody
 from perdure.cli.choosing import Children, Choice, Yes, choice
 from perdure.cli.filters import attributes_of
 from perdure.cli.instants import moment
-from perdure.cli.options import SCHEMA_DEFAULT, Database, Json, Schema, required
+from perdure.cli.options import Json
 from perdure.cli.payloads import payload
 from perdure.cli.sharing import sharing
 from perdure.cli.spans import Span, span
@@ -184,7 +184,9 @@ def delay_workflows(
     _report("delayed", done, _others(rows, done), "they are not delayed", as_json=as_json)
 
 
+@sharing(of_everybody, last=True)
 def set_attributes(
+    asker: Asker,
     workflow_id: Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")],
     pairs: Annotated[
         list[str] | None,
@@ -194,9 +196,6 @@ def set_attributes(
     replace: Annotated[
         bool, typer.Option("--replace", help="These alone: all others are removed.")
     ] = False,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    as_json: Json = False,
 ) -> None:
     """Set attributes of a workflow, and keep its others."""
     attributes = attributes_of(pairs, "KEY=VALUE")
@@ -207,8 +206,8 @@ def set_attributes(
         await opened.workflows.set_attributes(workflow_id, attributes, merge=not replace)
         return await opened.workflows.get(workflow_id)
 
-    row = ask(Client(required(database), schema=schema), change)
-    if as_json:
+    row = asker.ask(change)
+    if asker.as_json:
         from perdure.cli.documents import print_json
 
         stored = payload(row.attributes, None).value

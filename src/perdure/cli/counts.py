@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from perdure.api.client import Client
 from perdure.api.filters import FilterOptions
-from perdure.cli.asking import ask
+from perdure.cli.asking import Asker, of_application
 from perdure.cli.filters import (
     AnyApp,
     Attributes,
@@ -19,20 +18,14 @@ from perdure.cli.filters import (
     Versions,
     attributes_of,
 )
-from perdure.cli.options import (
-    APP_DEFAULT,
-    SCHEMA_DEFAULT,
-    App,
-    Database,
-    Json,
-    Schema,
-    required,
-)
+from perdure.cli.sharing import sharing
 from perdure.cli.spans import Span, span
 from perdure.model.listing import CountKey, WorkflowCount
 
 
+@sharing(of_application, last=True)
 def count_workflows(
+    asker: Asker,
     *,
     by: Annotated[
         list[CountKey] | None,
@@ -52,10 +45,6 @@ def count_workflows(
     since: Since = None,
     until: Until = None,
     any_app: AnyApp = False,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    app: App = APP_DEFAULT,
-    as_json: Json = False,
 ) -> None:
     """Count workflows, by state unless something else is said."""
     keys = list(dict.fromkeys(by or [CountKey.STATE]))
@@ -70,11 +59,8 @@ def count_workflows(
         any_application=any_app or None,
     )
     length_s = 3600 if each is None else each.value.total_seconds()
-    found = ask(
-        Client(required(database), name=app, schema=schema),
-        lambda client: client.workflows.count(by=keys, span=length_s, **options),
-    )
-    _print(keys, found, as_json=as_json)
+    found = asker.ask(lambda client: client.workflows.count(by=keys, span=length_s, **options))
+    _print(keys, found, as_json=asker.as_json)
 
 
 def _print(keys: Sequence[CountKey], found: Sequence[WorkflowCount], *, as_json: bool) -> None:

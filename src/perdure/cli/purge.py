@@ -4,25 +4,18 @@ from typing import Annotated
 
 import typer
 
-from perdure.api.client import Client
 from perdure.api.retention import PurgeOptions
-from perdure.cli.asking import ask
-from perdure.cli.options import (
-    APP_DEFAULT,
-    SCHEMA_DEFAULT,
-    App,
-    Database,
-    Json,
-    Schema,
-    required,
-)
+from perdure.cli.asking import Asker, of_application
+from perdure.cli.sharing import sharing
 from perdure.cli.spans import Span, span
 from perdure.errors import ConfigurationError
 from perdure.logic.phrases import plural
 from perdure.model.status import WorkflowState
 
 
+@sharing(of_application, last=True)
 def purge(
+    asker: Asker,
     *,
     older_than: Annotated[
         Span | None,
@@ -46,10 +39,6 @@ def purge(
     ] = 500,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count.")] = False,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    app: App = APP_DEFAULT,
-    as_json: Json = False,
 ) -> None:
     """Remove workflows that ended long ago, with all that belongs to them."""
     if older_than is None and keep is None:
@@ -62,22 +51,21 @@ def purge(
         batch=batch,
         limit=limit,
     )
-    client = Client(required(database), name=app, schema=schema)
     if dry_run:
-        _say("would_remove", _counted(client, options), "would be removed", as_json=as_json)
+        _say("would_remove", _counted(asker, options), "would be removed", as_json=asker.as_json)
         return
     if not yes:
-        found = _counted(client, options)
+        found = _counted(asker, options)
         if found:
-            question = f"Remove {plural(found, 'ended workflow')} of {app!r} for ever?"
+            question = f"Remove {plural(found, 'ended workflow')} of {asker.app!r} for ever?"
             typer.confirm(question, abort=True, err=True)
-    removed = ask(client, lambda opened: opened.workflows.purge(**options))
-    _say("removed", removed, "removed", as_json=as_json)
+    removed = asker.ask(lambda opened: opened.workflows.purge(**options))
+    _say("removed", removed, "removed", as_json=asker.as_json)
 
 
-def _counted(client: Client, options: PurgeOptions) -> int:
+def _counted(asker: Asker, options: PurgeOptions) -> int:
     counting: PurgeOptions = {**options, "dry_run": True}
-    return ask(client, lambda opened: opened.workflows.purge(**counting))
+    return asker.ask(lambda opened: opened.workflows.purge(**counting))
 
 
 def _say(key: str, number: int, done: str, *, as_json: bool) -> None:

@@ -5,20 +5,11 @@ from typing import Annotated, Any, TypeVar, cast
 
 import typer
 
-from perdure.api.client import Client
 from perdure.api.queue import QueueChanges
 from perdure.api.queues import Queues
-from perdure.cli.asking import ask
+from perdure.cli.asking import Asker, of_application
 from perdure.cli.limits import Limit, count, in_words, rate
-from perdure.cli.options import (
-    APP_DEFAULT,
-    SCHEMA_DEFAULT,
-    App,
-    Database,
-    Json,
-    Schema,
-    required,
-)
+from perdure.cli.sharing import sharing
 from perdure.cli.wording import local_time
 from perdure.errors import ConfigurationError
 from perdure.logic.phrases import plural
@@ -38,46 +29,35 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The queue's n
 
 
 @queues.command("list")
-def list_queues(
-    *,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    app: App = APP_DEFAULT,
-    as_json: Json = False,
-) -> None:
+@sharing(of_application, last=True)
+def list_queues(asker: Asker) -> None:
     """List the registered queues: what is in them, how fast it ends, and their limits."""
 
     async def look(found: Queues) -> list[Found]:
         rows = {row.name: row for row in await found.list()}
         return [(rows[each.name], each) for each in await found.depths() if each.name in rows]
 
-    listed = _ask(Client(required(database), name=app, schema=schema), look)
-    if as_json:
+    listed = _ask(asker, look)
+    if asker.as_json:
         from perdure.cli.documents import print_queues
 
         print_queues(listed)
     else:
         from perdure.cli.tables import print_queue_table
 
-        print_queue_table(listed, app)
+        print_queue_table(listed, asker.app)
 
 
 @queues.command("get")
-def get_queue(
-    name: NameArgument,
-    *,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    app: App = APP_DEFAULT,
-    as_json: Json = False,
-) -> None:
+@sharing(of_application, last=True)
+def get_queue(asker: Asker, name: NameArgument) -> None:
     """Show all settings of one queue and what is in it."""
 
     async def look(found: Queues) -> Found:
         return await found.get(name), await found.depth(name)
 
-    row, depth = _ask(Client(required(database), name=app, schema=schema), look)
-    if as_json:
+    row, depth = _ask(asker, look)
+    if asker.as_json:
         from perdure.cli.documents import print_queue
 
         print_queue(row, depth)
@@ -112,7 +92,9 @@ MaxInterval = Annotated[float | None, _seconds("How rarely they look where there
 
 
 @queues.command("set")
+@sharing(of_application, last=True)
 def set_queue(
+    asker: Asker,
     name: NameArgument,
     *,
     worker_concurrency: WorkerConcurrency = None,
@@ -125,10 +107,6 @@ def set_queue(
     partition_rate_limit: PartitionRate = None,
     base_polling_interval: BaseInterval = None,
     max_polling_interval: MaxInterval = None,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    app: App = APP_DEFAULT,
-    as_json: Json = False,
 ) -> None:
     """Change settings of a queue, by the names they are declared by. `none` lifts a limit.
 
@@ -154,66 +132,46 @@ def set_queue(
     if not changes:
         raise ConfigurationError("say what to set, such as --worker-concurrency 5")
     said = ", ".join(f"{option} {in_words(option, value)}" for option, value in changes.items())
-    client = Client(required(database), name=app, schema=schema)
     _change(
-        client,
+        asker,
         lambda found: found.update(name, **cast("QueueChanges", changes)),
         lambda _: f"has {said}",
-        as_json=as_json,
     )
 
 
 @queues.command("pause")
-def pause_queue(
-    name: NameArgument,
-    *,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    app: App = APP_DEFAULT,
-    as_json: Json = False,
-) -> None:
+@sharing(of_application, last=True)
+def pause_queue(asker: Asker, name: NameArgument) -> None:
     """Let nothing more start from a queue; what runs goes on."""
-    client = Client(required(database), name=app, schema=schema)
     _change(
-        client,
+        asker,
         lambda found: found.pause(name),
         lambda row: f"is paused since {local_time(row.paused_at_ms)}",
-        as_json=as_json,
     )
 
 
 @queues.command("resume")
-def resume_queue(
-    name: NameArgument,
-    *,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    app: App = APP_DEFAULT,
-    as_json: Json = False,
-) -> None:
+@sharing(of_application, last=True)
+def resume_queue(asker: Asker, name: NameArgument) -> None:
     """Let a paused queue go on."""
-    client = Client(required(database), name=app, schema=schema)
-    _change(client, lambda found: found.resume(name), lambda _: "is served", as_json=as_json)
+    _change(asker, lambda found: found.resume(name), lambda _: "is served")
 
 
 @queues.command("delete")
+@sharing(of_application, last=True)
 def delete_queue(
+    asker: Asker,
     name: NameArgument,
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    app: App = APP_DEFAULT,
-    as_json: Json = False,
 ) -> None:
     """Delete a queue. What waits in it stays, and nothing starts it."""
-    client = Client(required(database), name=app, schema=schema)
 
     async def look(found: Queues) -> QueueDepth:
         await found.get(name)
         return await found.depth(name)
 
-    depth = _ask(client, look)
+    depth = _ask(asker, look)
     stranded = depth.enqueued + depth.delayed
     rest = (
         f"{plural(stranded, 'workflow waits', 'workflows wait')} in it until a queue of that name "
@@ -221,8 +179,8 @@ def delete_queue(
     )
     if not yes:
         typer.confirm(f"Delete queue {name!r}? {rest}.", abort=True, err=True)
-    _ask(client, lambda found: found.delete(name))
-    if as_json:
+    _ask(asker, lambda found: found.delete(name))
+    if asker.as_json:
         from perdure.cli.documents import print_json
 
         print_json({"name": name, "stranded": stranded})
@@ -231,11 +189,9 @@ def delete_queue(
 
 
 def _change(
-    client: Client,
+    asker: Asker,
     change: Callable[[Queues], Awaitable[QueueRow]],
     said: Callable[[QueueRow], str],
-    *,
-    as_json: bool,
 ) -> None:
     """Change a queue and say what is true now."""
 
@@ -243,8 +199,8 @@ def _change(
         row = await change(found)
         return row, await found.depth(row.name)
 
-    row, depth = _ask(client, work)
-    if as_json:
+    row, depth = _ask(asker, work)
+    if asker.as_json:
         from perdure.cli.documents import print_queue
 
         print_queue(row, depth)
@@ -254,6 +210,6 @@ def _change(
         print(f"queue {row.name!r} {said(row)}; {waiting} in it and {depth.pending:,} {runs}")
 
 
-def _ask(client: Client, question: Callable[[Queues], Awaitable[T]]) -> T:
+def _ask(asker: Asker, question: Callable[[Queues], Awaitable[T]]) -> T:
     """The answer about the application's queues."""
-    return ask(client, lambda opened: question(opened.queues))
+    return asker.ask(lambda opened: question(opened.queues))

@@ -9,10 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from perdure.api.client import Client
-from perdure.cli.asking import ask
+from perdure.cli.asking import Asker, ask, of_everybody
 from perdure.cli.choosing import Children, Choice, choice
-from perdure.cli.options import SCHEMA_DEFAULT, Database, Json, Schema, required
 from perdure.cli.sharing import sharing
 from perdure.cli.wording import printable
 from perdure.errors import ConfigurationError, PerdureError, WorkflowIdInUse
@@ -60,7 +58,9 @@ def export_workflows(
     print(f"exported: {plural(len(documents), 'workflow')} to {str(out)!r}", file=sys.stderr)
 
 
+@sharing(of_everybody, last=True)
 def import_workflows(
+    asker: Asker,
     file: Annotated[
         str, typer.Argument(metavar="FILE", help="What `export` wrote; - is standard input.")
     ],
@@ -69,17 +69,13 @@ def import_workflows(
         OnConflict,
         typer.Option(help="Whether a workflow whose id stands is refused, or passed over."),
     ] = OnConflict.REFUSE,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    as_json: Json = False,
 ) -> None:
     """Bring exported workflows into a database, all or none; those without outcome go on there."""
-    client = Client(required(database), schema=schema)
     content = sys.stdin.buffer.read() if file == _STREAM else Path(file).read_bytes()
     documents = _documents(content, file)
     skip = on_conflict is OnConflict.SKIP
     try:
-        done = ask(client, lambda opened: opened.workflows.import_(documents, skip_existing=skip))
+        done = asker.ask(lambda opened: opened.workflows.import_(documents, skip_existing=skip))
     except WorkflowIdInUse as error:
         raise PerdureError(
             f"{error}, so that nothing was imported; with --on-conflict skip it is left as it is, "
@@ -88,7 +84,7 @@ def import_workflows(
     written = set(done)
     left = [each["workflow"]["workflow_id"] for each in documents]
     left = [each for each in left if each not in written]
-    if as_json:
+    if asker.as_json:
         from perdure.cli.documents import print_json
 
         print_json({"imported": done, "left": left})

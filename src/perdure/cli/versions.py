@@ -5,18 +5,9 @@ from typing import Annotated
 
 import typer
 
-from perdure.api.client import Client
 from perdure.api.versions import Versions
-from perdure.cli.asking import ask
-from perdure.cli.options import (
-    APP_DEFAULT,
-    SCHEMA_DEFAULT,
-    App,
-    Database,
-    Json,
-    Schema,
-    required,
-)
+from perdure.cli.asking import Asker, of_application
+from perdure.cli.sharing import sharing
 from perdure.cli.wording import printable
 from perdure.model.version import VersionRow
 
@@ -30,64 +21,38 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The version's
 
 
 @versions.command("list")
-def list_versions(
-    *,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    app: App = APP_DEFAULT,
-    as_json: Json = False,
-) -> None:
+@sharing(of_application, last=True)
+def list_versions(asker: Asker) -> None:
     """List the registered versions, the latest first."""
-    client = Client(required(database), name=app, schema=schema)
-    rows = ask(client, lambda opened: opened.versions.list())
-    if as_json:
+    rows = asker.ask(lambda opened: opened.versions.list())
+    if asker.as_json:
         from perdure.cli.documents import print_versions
 
         print_versions(rows)
     else:
         from perdure.cli.tables import print_version_table
 
-        print_version_table(rows, app)
+        print_version_table(rows, asker.app)
 
 
 @versions.command("promote")
-def promote_version(
-    name: NameArgument,
-    *,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    app: App = APP_DEFAULT,
-    as_json: Json = False,
-) -> None:
+@sharing(of_application, last=True)
+def promote_version(asker: Asker, name: NameArgument) -> None:
     """Make a version the latest, which takes what bears no version: roll forward or back."""
-    client = Client(required(database), name=app, schema=schema)
-    _change(client, lambda found: found.promote(name), "is the latest", as_json=as_json)
+    _change(asker, lambda found: found.promote(name), "is the latest")
 
 
 @versions.command("register")
-def register_version(
-    name: NameArgument,
-    *,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    app: App = APP_DEFAULT,
-    as_json: Json = False,
-) -> None:
+@sharing(of_application, last=True)
+def register_version(asker: Asker, name: NameArgument) -> None:
     """Register a version before a process of it starts."""
-    client = Client(required(database), name=app, schema=schema)
-    _change(client, lambda found: found.register(name), "is registered", as_json=as_json)
+    _change(asker, lambda found: found.register(name), "is registered")
 
 
-def _change(
-    client: Client,
-    change: Callable[[Versions], Awaitable[VersionRow]],
-    said: str,
-    *,
-    as_json: bool,
-) -> None:
+def _change(asker: Asker, change: Callable[[Versions], Awaitable[VersionRow]], said: str) -> None:
     """Change a version and say what is true now."""
-    row = ask(client, lambda opened: change(opened.versions))
-    if as_json:
+    row = asker.ask(lambda opened: change(opened.versions))
+    if asker.as_json:
         from perdure.cli.documents import print_version
 
         print_version(row)

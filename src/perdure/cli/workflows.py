@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from perdure.api.client import Client
 from perdure.api.filters import MOST_ROWS, FilterOptions, ListOptions
 from perdure.api.pages import Page
-from perdure.cli.asking import ask
+from perdure.cli.asking import Asker, of_application, of_everybody
 from perdure.cli.commands import (
     cancel_workflows,
     delay_workflows,
@@ -20,15 +19,6 @@ from perdure.cli.commands import (
 )
 from perdure.cli.counts import count_workflows
 from perdure.cli.filters import conditions
-from perdure.cli.options import (
-    APP_DEFAULT,
-    SCHEMA_DEFAULT,
-    App,
-    Database,
-    Json,
-    Schema,
-    required,
-)
 from perdure.cli.sharing import sharing
 from perdure.cli.transfers import export_workflows, import_workflows
 from perdure.cli.wording import printable
@@ -46,7 +36,9 @@ WorkflowIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The workf
 
 @workflows.command("list")
 @sharing(conditions)
+@sharing(of_application, last=True)
 def list_workflows(
+    asker: Asker,
     filters: FilterOptions,
     *,
     limit: Annotated[int, typer.Option(min=1, max=MOST_ROWS, help="How many at most.")] = 50,
@@ -56,10 +48,6 @@ def list_workflows(
     newest: Annotated[
         bool, typer.Option("--newest/--oldest", help="Which to list first, by creation.")
     ] = True,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    app: App = APP_DEFAULT,
-    as_json: Json = False,
 ) -> None:
     """List the application's workflows, the newest first."""
     options = ListOptions(
@@ -67,14 +55,11 @@ def list_workflows(
         newest_first=newest,
         limit=limit,
         after=after,
-        with_inputs=as_json,
-        with_outputs=as_json,
+        with_inputs=asker.as_json,
+        with_outputs=asker.as_json,
     )
-    page = ask(
-        Client(required(database), name=app, schema=schema),
-        lambda client: client.workflows.list(**options),
-    )
-    _print_page(page, None if filters.get("any_application") else app, as_json=as_json)
+    page = asker.ask(lambda client: client.workflows.list(**options))
+    _print_page(page, None if filters.get("any_application") else asker.app, as_json=asker.as_json)
 
 
 def _print_page(page: Page[WorkflowRow, str], app: str | None, *, as_json: bool) -> None:
@@ -96,19 +81,11 @@ def _print_page(page: Page[WorkflowRow, str], app: str | None, *, as_json: bool)
 
 
 @workflows.command("get")
-def get_workflow(
-    workflow_id: WorkflowIdArgument,
-    *,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    as_json: Json = False,
-) -> None:
+@sharing(of_everybody, last=True)
+def get_workflow(asker: Asker, workflow_id: WorkflowIdArgument) -> None:
     """Show everything about one workflow, of whichever application."""
-    row = ask(
-        Client(required(database), schema=schema),
-        lambda client: client.workflows.get(workflow_id, with_payloads=True),
-    )
-    if as_json:
+    row = asker.ask(lambda client: client.workflows.get(workflow_id, with_payloads=True))
+    if asker.as_json:
         from perdure.cli.documents import print_workflow
 
         print_workflow(row)
@@ -119,7 +96,9 @@ def get_workflow(
 
 
 @workflows.command("steps")
+@sharing(of_everybody, last=True)
 def list_steps(
+    asker: Asker,
     workflow_id: WorkflowIdArgument,
     *,
     limit: Annotated[
@@ -128,16 +107,10 @@ def list_steps(
     after: Annotated[
         int | None, typer.Option(min=0, metavar="STEP", help="Only behind this one.")
     ] = None,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    as_json: Json = False,
 ) -> None:
     """List the recorded steps of one workflow."""
-    page = ask(
-        Client(required(database), schema=schema),
-        lambda client: client.workflows.steps(workflow_id, after=after, limit=limit),
-    )
-    if as_json:
+    page = asker.ask(lambda client: client.workflows.steps(workflow_id, after=after, limit=limit))
+    if asker.as_json:
         from perdure.cli.documents import print_steps
 
         print_steps(page)
@@ -150,22 +123,18 @@ def list_steps(
 
 
 @workflows.command("tree")
+@sharing(of_everybody, last=True)
 def show_tree(
+    asker: Asker,
     workflow_id: WorkflowIdArgument,
     *,
     limit: Annotated[
         int, typer.Option(min=1, max=MOST_ROWS, help="How many descendants at most.")
     ] = 1000,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    as_json: Json = False,
 ) -> None:
     """Show a workflow with its children, their children and so on, each under its parent."""
-    branches = ask(
-        Client(required(database), schema=schema),
-        lambda client: client.workflows.tree(workflow_id, limit=limit),
-    )
-    if as_json:
+    branches = asker.ask(lambda client: client.workflows.tree(workflow_id, limit=limit))
+    if asker.as_json:
         from perdure.cli.documents import print_tree
 
         print_tree(branches)
@@ -176,19 +145,11 @@ def show_tree(
 
 
 @workflows.command("explain")
-def explain_workflow(
-    workflow_id: WorkflowIdArgument,
-    *,
-    database: Database = None,
-    schema: Schema = SCHEMA_DEFAULT,
-    as_json: Json = False,
-) -> None:
+@sharing(of_everybody, last=True)
+def explain_workflow(asker: Asker, workflow_id: WorkflowIdArgument) -> None:
     """Say in one sentence why a workflow does not run, and what to do about it."""
-    explanation = ask(
-        Client(required(database), schema=schema),
-        lambda client: client.workflows.explain(workflow_id),
-    )
-    if as_json:
+    explanation = asker.ask(lambda client: client.workflows.explain(workflow_id))
+    if asker.as_json:
         from perdure.cli.documents import print_explanation
 
         print_explanation(workflow_id, explanation)

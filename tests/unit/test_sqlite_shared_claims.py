@@ -83,15 +83,15 @@ async def test_a_workflow_claimed_twice_in_a_millisecond_counts_twice(
 
 async def test_the_log_keeps_what_a_window_needs_and_not_much_more(site: Site) -> None:
     await site.queue(
-        rate=Rate(1000, PERIOD_MS / 1000), partition_rate=Rate(1000, 10.0), partitioned=True
+        rate=Rate(1000, PERIOD_MS / 1000), partition_rate=Rate(1000, 10_000.0), partitioned=True
     )
     await site.enqueue(3, partition_key="k")
     before = [(await site.claim(limit=1)) and site.logged()[-1] for _ in range(2)]
     # Twice the longer period; a shorter while keeps it all.
-    site.clock.advance(19_000)
+    site.clock.advance(19_000_000)
     await site.claim(limit=1)
     assert site.logged()[:2] == before
-    site.clock.advance(2_000)
+    site.clock.advance(2_000_000)
     await site.enqueue(partition_key="k")
     await site.claim(limit=1)
     assert len(site.logged()) == 2

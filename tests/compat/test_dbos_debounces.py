@@ -58,8 +58,8 @@ async def test_we_push_theirs_back(shared_lab: Lab, dbos: Dbos) -> None:
         row["debounce_deadline_epoch_ms"] - row["delay_until_epoch_ms"] for row in (made, before)
     ]
     assert ours_ms == 4 * HOUR * 1000
-    # It reads its clock for each of the two.
-    assert abs(theirs_ms - ours_ms) <= 1_000
+    # It reads its clock for each of the two, and may stand still in between.
+    assert abs(theirs_ms - ours_ms) <= 60_000
     assert made["deduplication_id"] == "digest-bob"
     lab.clock.leap(4 * HOUR)
     assert await ours.result() == ["two"]

@@ -65,8 +65,11 @@ def test_queues_run_two_files_at_a_time_and_send_no_mail_twice(tmp_path: Path) -
 def test_a_pipeline_survives_its_workers_and_keeps_its_limits(tmp_path: Path) -> None:
     *printed, outcome = run("queue_pipeline.py", tmp_path)
     said = "\n".join(printed)
-    assert re.search(r"^the queue is paused: \d+ wait, \d still run$", said, re.MULTILINE)
-    assert re.search(r"^clip-\d\d: Queue 'clips' is paused since ", said, re.MULTILINE)
+    paused = re.search(r"^the queue is paused: (\d+) wait, \d still run$", said, re.MULTILINE)
+    assert paused
+    explained = re.search(r"^clip-\d\d: Queue 'clips' is paused since ", said, re.MULTILINE)
+    # Where the pause came late all have begun, and there is nothing to explain.
+    assert bool(explained) is (int(paused[1]) > 0)
     assert "worker-2 is killed: what it ran goes on in another" in printed
     told = re.fullmatch(
         r"30 files converted by (\d) workers, at most (\d+) at once, at most (\d+) started in a "

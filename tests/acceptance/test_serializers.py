@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -120,6 +121,9 @@ async def test_where_it_is_not_known_a_workflow_waits_for_who_knows_it(shared_la
     await lab.hand_back("w")
     with pytest.raises(FormatUnavailable, match="knows no format 'own'"):
         await ignorant.handle("w")
+    # However slow the machine, it is not tried again before all of its row is exchanged.
+    lab.store.hold("sweep")
+    waiting = asyncio.ensure_future(ignorant.handle("w").result())
     await lab.backdoor.run(
         "UPDATE workflow_input SET inputs = ?",
         '{"positionalArgs": [["a", "b"]], "namedArgs": {"when": "2026-11-30T12:00:00.000007Z"}}',
@@ -127,7 +131,7 @@ async def test_where_it_is_not_known_a_workflow_waits_for_who_knows_it(shared_la
     await lab.backdoor.run("UPDATE workflow_status SET serialization = 'portable_json'")
     await lab.hand_back("w")
     with pytest.raises(UnexpectedStep, match="knows no format 'own'"):
-        await ignorant.handle("w")
+        await waiting
     await lab.until("w", WorkflowState.DELAYED)
     assert await lab.steps("w") == before
     await ignorant.stop()

@@ -84,11 +84,12 @@ async def test_rows_of_another_application_are_not_ours_to_recover(shared_lab: L
     engine = await lab.start(brief)
     for workflow_id in ("ours", "theirs"):
         await brief.options(id=workflow_id)()
+    await engine.stop()
+    for workflow_id in ("ours", "theirs"):
         await planted(lab, workflow_id, "t", "worker/boot-0123")
     await lab.backdoor.run(
         "UPDATE workflow_status SET application_name = 'billing' WHERE workflow_uuid = 'theirs'"
     )
-    await engine.stop()
     await lab.start(brief)
     await lab.until("ours")
     assert (await lab.status("theirs"))["status"] == "PENDING"

@@ -14,6 +14,7 @@ from perdure import (
     Client,
     InvalidArgument,
     Message,
+    Queue,
     UnknownDestination,
     WorkflowState,
     gather,
@@ -48,12 +49,15 @@ async def test_a_message_reaches_a_workflow_whichever_came_first(lab: Lab, first
 
 async def test_topics_do_not_cross(lab: Lab) -> None:
     """The default topic, the empty one and a named one are three; nothing found is a value."""
-    engine = await lab.start(receives)
+    engine = await lab.start(receives, queues=[Queue("q")])
     await insert_workflow(lab, "stranger")
-    handle = await receives.options(id="w").start([None, "", "t", "t"], 0.3)
+    # It waits only once everything was sent, which may take longer than it waits.
+    await engine.queues.pause("q")
+    handle = await receives.options(id="w", queue="q").start([None, "", "t", "t"], 0.2)
     await engine.send("w", "named", "t")
     await engine.send("w", "empty", "")
     await engine.send("stranger", "not for w", "t")
+    await engine.queues.resume("q")
     assert await handle.result() == [None, "empty", "named", None]
 
 

@@ -124,6 +124,9 @@ async def test_a_value_that_does_not_come_in_time_ends_the_reader(lab: Lab) -> N
     await lab.start(writes_at)
     word = f"{lab.kind} in time"
     handle = await writes_at.options(id="w").start(word, "return")
+    # To write them may take longer than the limit.
+    patient = handle.stream("s")
+    assert [await anext(patient), await anext(patient)] == [1, 2]
     reader = handle.stream("s", timeout=0.2)
     assert [await anext(reader), await anext(reader)] == [1, 2]
     with pytest.raises(StreamTimeout, match="'s'") as caught:

@@ -121,7 +121,7 @@ async def test_the_limit_of_a_wait_survives_a_restart(lab: Lab) -> None:
     assert [(row["function_id"], row["function_name"]) for row in before] == [(2, "DBOS.sleep")]
     lab.clock.leap(1_800)
     await lab.hand_back("w")
-    await lab.until_asleep_for(1_000, 1_800)
+    await lab.until_asleep_for(1_000, 2_000)
     lab.clock.leap(1_801)
     assert (await lab.until("w"))["status"] == "SUCCESS"
     assert await lab.output("w") == "[null]"

@@ -41,7 +41,7 @@ async def test_a_replayed_sleep_waits_only_for_what_is_left(lab: Lab) -> None:
     (row,) = await lab.steps("n")
     lab.clock.leap(1_800)
     await lab.hand_back("n")
-    await lab.until_asleep_for(1_000, 1_800)
+    await lab.until_asleep_for(1_000, 2_000)
     assert await lab.steps("n") == [row]
     lab.clock.leap(1_801)
     assert (await lab.until("n"))["status"] == "SUCCESS"
@@ -97,7 +97,7 @@ async def test_a_rivals_instant_is_adopted(memory_lab: Lab) -> None:
 
     await lab.start(raced)
     await raced.options(id="w").start()
-    await lab.until_asleep_for(7_100, 7_200)
+    await lab.until_asleep_for(7_100, 7_300)
     lab.clock.leap(7_200)
     assert (await lab.until("w"))["status"] == "SUCCESS"
 

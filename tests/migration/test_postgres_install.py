@@ -140,15 +140,26 @@ async def test_a_launching_dbos_is_waited_for(postgres_url: str) -> None:
     async with connected(postgres_url) as other:
         assert await other.fetchval("SELECT pg_try_advisory_lock(1234567890)")
         installing = asyncio.create_task(schema.migrate(connector(postgres_url), "dbos"))
-        async with connected(postgres_url) as watcher:
-            held = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid <> $1"
-            await eventually(lambda: watcher.fetch(held, other.get_server_pid()))
+        await _until_installing(postgres_url, other.get_server_pid())
         assert await _tables(postgres_url) == []
         await make_postgres_oldest(postgres_url)
         await other.execute("SELECT pg_advisory_unlock(1234567890)")
         report = await installing
     assert (report.before, report.after) == (None, 125)
     assert as_known(await postgres_facts(postgres_url), GOLDEN) == GOLDEN
+
+
+async def _until_installing(url: str, other: int) -> None:
+    """Wait until a process other than that one holds a lock for installing in this database.
+
+    The locks of the whole server are seen: processes in other databases have some too.
+    """
+    held = (
+        "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid <> $1"
+        " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
+    async with connected(url) as watcher:
+        await eventually(lambda: watcher.fetch(held, other))
 
 
 async def _tables(url: str) -> list[str]:
@@ -168,9 +179,7 @@ async def test_a_dbos_in_the_midst_of_migrating_is_waited_for(postgres_url: str)
     async with connected(postgres_url) as other:
         assert await other.fetchval("SELECT pg_try_advisory_lock(1234567890)")
         installing = asyncio.create_task(schema.migrate(connector(postgres_url), "dbos"))
-        async with connected(postgres_url) as watcher:
-            held = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND pid <> $1"
-            await eventually(lambda: watcher.fetch(held, other.get_server_pid()))
+        await _until_installing(postgres_url, other.get_server_pid())
         await _version(postgres_url, recorded=123)
         await other.execute("SELECT pg_advisory_unlock(1234567890)")
         report = await installing

@@ -12,9 +12,11 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from tests.support.database import PostgresDatabase, migrate
 from tests.support.postgres import Databases, PostgresServer
 from tests.support.process import ChildProcess, alive
-from tests.support.waiting import wait_until
+from tests.support.schemas import connected
+from tests.support.waiting import eventually, wait_until
 
 # The driver may read the dying server's last message just as it sends: its own protocol error.
 LOST = (OSError, asyncpg.PostgresConnectionError, asyncpg.InternalClientError)
@@ -52,6 +54,22 @@ async def test_a_restart_keeps_the_dsn_and_what_was_committed(
     again = await asyncpg.connect(dsn)
     assert await again.fetchval("SELECT a FROM kept") == 7
     await again.close()
+
+
+async def test_who_is_left_in_a_database_that_is_cleared_writes_no_more(postgres_url: str) -> None:
+    """A client that was killed may have left a statement that goes on."""
+    await migrate(postgres_url)
+    async with connected(postgres_url) as left, connected(postgres_url) as other:
+        late = "SELECT pg_sleep(60); INSERT INTO dbos.workflow_status (workflow_uuid) VALUES ('w')"
+        asked = asyncio.ensure_future(left.execute(late))
+        await eventually(
+            lambda: other.fetchval("SELECT 1 FROM pg_stat_activity WHERE query = $1", late)
+        )
+        database = PostgresDatabase(postgres_url)
+        await database.clear()
+        with pytest.raises((*LOST, asyncpg.AdminShutdownError)):
+            await asked
+        database.close()
 
 
 async def test_commits_are_really_flushed(own_postgres: PostgresServer) -> None:

@@ -101,7 +101,7 @@ class Database(Protocol):
         ...
 
     async def clear(self) -> None:
-        """Delete every row but the schema's version."""
+        """Delete every row but the schema's version; whoever is still connected is cut off."""
         ...
 
 
@@ -188,11 +188,20 @@ class PostgresDatabase:
             self._standing.close()
 
 
+# What a client that is dead asked for last, the server may yet do: it is kept from that first.
 _CLEAR = f"""
 DO $$
 DECLARE
     name text;
 BEGIN
+    LOOP
+        PERFORM pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND backend_type = 'client backend'
+            AND pid <> pg_backend_pid();
+        EXIT WHEN NOT FOUND;
+        PERFORM pg_sleep(0.001);
+        PERFORM pg_stat_clear_snapshot();
+    END LOOP;
     FOR name IN
         SELECT format('%I.%I', schemaname, tablename) FROM pg_tables
         WHERE schemaname IN ('{SHARED}', '{OWN}') AND tablename NOT IN {tuple(sorted(KEPT))}

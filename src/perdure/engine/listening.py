@@ -1,5 +1,6 @@
 """Hearing hints where no heartbeat does: while somebody waits, by a link of its own."""
 
+import asyncio
 import logging
 from typing import Final
 
@@ -27,12 +28,11 @@ class Listener(Loop):
         self._ear = ear
         self._link: HintLink | None = None
         self._is_wanted = False
-        self._is_troubled = False
 
     def want(self) -> None:
         """Somebody waits."""
         self._is_wanted = self._store.capabilities.listen
-        if self._is_wanted and self._link is None and not self._is_troubled:
+        if self._is_wanted and self._link is None:
             self.wake()
 
     async def turn(self) -> float | None:
@@ -41,12 +41,12 @@ class Listener(Loop):
             return await self._look_after()
         except DatabaseError as error:
             log.debug("nothing is heard of other processes for now: %s", error)
-            self._is_troubled = True
             await self._give_up()
-            return AFTER_TROUBLE_S
+            # Not as a pause of the loop: a link that breaks as it is opened says so, which wakes.
+            await asyncio.sleep(AFTER_TROUBLE_S)
+            return 0.0
 
     async def _look_after(self) -> float | None:
-        self._is_troubled = False
         if not self._is_wanted:
             await self._give_up()
             return None

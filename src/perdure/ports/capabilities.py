@@ -7,7 +7,7 @@ class Capabilities(msgspec.Struct, frozen=True):
     """Facts about a store that change what the engine does, never how it is right."""
 
     listen: bool
-    """Hints from other processes arrive on the heartbeat link."""
+    """Hints from other processes arrive, on the heartbeat link and on one that only listens."""
 
     parallel_writes: bool
     """Batches of different kinds may be written at the same time on separate connections."""

@@ -42,9 +42,9 @@ class SqliteHintLink:
         self._later()
 
     async def check(self) -> None:
-        """See `HintLink.check`; nothing is between us and a file."""
+        """See `HintLink.check`; nothing is between us and a file but what was found by asking."""
         if self._writer is None:
-            raise DatabaseUnavailable("the link is not open")
+            raise DatabaseUnavailable("the link is not open, or was lost")
 
     async def close(self) -> None:
         """See `Link.close`."""
@@ -75,5 +75,6 @@ class SqliteHintLink:
             self._later()
 
     def _lose(self) -> None:
-        if self._writer is not None and self._when_lost is not None:
+        writer, self._writer = self._writer, None
+        if writer is not None and self._when_lost is not None:
             self._when_lost()

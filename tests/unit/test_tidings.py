@@ -130,6 +130,8 @@ async def test_what_was_named_longest_ago_is_forgotten(
     ids = [WorkflowId(str(number)) for number in range(5)]
     side.tidings.wanted(ids)
     assert [each for each in ids if side.tidings.is_wanted(each)] == ids[-2:]
+    side.tidings.wanted([ids[3], ids[0]])
+    assert [each for each in ids if side.tidings.is_wanted(each)] == [ids[0], ids[3]]
 
 
 async def test_many_workflows_are_named_in_few_hints_whatever_their_ids(side: Side) -> None:

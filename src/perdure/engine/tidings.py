@@ -6,6 +6,7 @@ came just before that was heard; a process that begins to listen asks everybody 
 What is missed in all this is found by the poll of who waits.
 """
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -14,7 +15,6 @@ from perdure.model.ids import WorkflowId
 
 MOST_REMEMBERED: Final = 100_000
 """Workflows of either kind; those that were named longest ago are forgotten first."""
-
 
 MOST_RECENT: Final = 1000
 """Ends that are remembered: more than there are while a hint is under way."""
@@ -26,14 +26,14 @@ class Tidings:
     def __init__(self, hints: Hints, is_local: Callable[[WorkflowId], bool]) -> None:
         self._hints = hints
         self._is_local = is_local
-        self._said: dict[WorkflowId, None] = {}
-        self._wanted: dict[WorkflowId, None] = {}
-        self._recent: dict[WorkflowId, None] = {}
+        self._said = _Names()
+        self._wanted = _Names()
+        self._recent = _Names()
 
     def want(self, workflow_id: WorkflowId) -> None:
         """Somebody here waits for the workflow: whoever ends it elsewhere is to tell."""
         if workflow_id not in self._said and not self._is_local(workflow_id):
-            _remember(self._said, workflow_id, MOST_REMEMBERED)
+            self._said.remember(workflow_id, MOST_REMEMBERED)
             self._hints.announce_workflow(HintKind.AWAITED, workflow_id)
 
     def repeat(self, awaited: Iterable[WorkflowId]) -> None:
@@ -48,7 +48,7 @@ class Tidings:
             if workflow_id in self._recent:
                 self._tell(workflow_id)
             else:
-                _remember(self._wanted, workflow_id, MOST_REMEMBERED)
+                self._wanted.remember(workflow_id, MOST_REMEMBERED)
 
     def is_wanted(self, workflow_id: WorkflowId) -> bool:
         """Whether somebody in another process is known to wait for it."""
@@ -60,7 +60,7 @@ class Tidings:
             del self._wanted[workflow_id]
             self._tell(workflow_id)
         self._said.pop(workflow_id, None)
-        _remember(self._recent, workflow_id, MOST_RECENT)
+        self._recent.remember(workflow_id, MOST_RECENT)
 
     def taken(self, ids: Iterable[WorkflowId]) -> None:
         """These may go on although they had ended; many, if none is named."""
@@ -80,7 +80,15 @@ class Tidings:
             self._said.pop(workflow_id, None)
 
 
-def _remember(names: dict[WorkflowId, None], workflow_id: WorkflowId, most: int) -> None:
-    names[workflow_id] = None
-    if len(names) > most:
-        del names[next(iter(names))]
+class _Names(OrderedDict[WorkflowId, None]):
+    """In the order in which they were named last.
+
+    A plain dict looks for its first among all that it forgot, which is most of an end's cost.
+    """
+
+    def remember(self, workflow_id: WorkflowId, most: int) -> None:
+        """Name it; the one named longest ago goes if there are more than `most`."""
+        self[workflow_id] = None
+        self.move_to_end(workflow_id)
+        if len(self) > most:
+            self.popitem(last=False)

@@ -90,17 +90,23 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 _POSTGRES_FIXTURES = {"postgres_databases", "postgres_url", "own_postgres"}
+_INSTALLED_FIXTURES = {"dbos_python", "typescript_sdk"}
+_INSTALL_S = 300
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs a Postgres server, so that `-m "not postgres"` runs without one."""
+    """Marks what needs a Postgres server, so that `-m "not postgres"` runs without one.
+
+    Gives time to what needs another SDK: the first test that wants one installs it.
+    """
     for item in items:
         chosen = getattr(item, "callspec", None)
         values = list(chosen.params.values()) if chosen is not None else []
-        if "postgres" in values or _POSTGRES_FIXTURES.intersection(
-            getattr(item, "fixturenames", ())
-        ):
+        fixtures = getattr(item, "fixturenames", ())
+        if "postgres" in values or _POSTGRES_FIXTURES.intersection(fixtures):
             item.add_marker(pytest.mark.postgres)
+        if _INSTALLED_FIXTURES.intersection(fixtures):
+            item.add_marker(pytest.mark.timeout(_INSTALL_S))
 
 
 @pytest.fixture(scope="session")

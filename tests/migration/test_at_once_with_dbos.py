@@ -21,8 +21,6 @@ from tests.support.schemas import (
 )
 from tests.support.waiting import eventually
 
-pytestmark = pytest.mark.timeout(300)
-
 AT_VERSIONS = [0, 1, 30, 110]
 """What the launch has recorded when we begin; 0: nothing yet."""
 

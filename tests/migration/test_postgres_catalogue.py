@@ -18,9 +18,6 @@ from tests.support.schemas import (
     postgres_facts,
 )
 
-# The first test that wants another SDK installs it.
-pytestmark = pytest.mark.timeout(300)
-
 GOLDEN = golden("postgres")
 
 

@@ -12,9 +12,6 @@ import pytest
 from perdure.store.postgres import schema
 from tests.support.schemas import Connection, connected, connector
 
-# The first test that wants another SDK installs it.
-pytestmark = pytest.mark.timeout(300)
-
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _EVERYTHING = """
 SELECT dbos.enqueue_workflow(

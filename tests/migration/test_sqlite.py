@@ -15,9 +15,6 @@ from tests.support.process import ChildProcess
 from tests.support.reference import dbos_makes_files, launch_dbos
 from tests.support.schemas import as_known, golden, make_sqlite_oldest, opened, sqlite_facts
 
-# The first test that wants another SDK installs it.
-pytestmark = pytest.mark.timeout(300)
-
 GOLDEN = golden("sqlite")
 INSTALLERS = 20
 PROGRAM = """

@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,6 +34,7 @@ from tests.support.standing import StandingConnection
 
 VARIABLE = "PERDURE_TEST_POSTGRES"
 _ROOMY_BYTES = 2 << 30
+_PATIENCE_S = 30.0
 StopMode = Literal["smart", "fast", "immediate", "kill"]
 
 _KEEPER = Path(__file__).with_name("postgres_keeper.py")
@@ -80,6 +82,18 @@ class Databases:
             await self.drop(url)
 
     async def _execute(self, statement: str) -> None:
+        end_s = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                await self._try(statement)
+            except asyncpg.ObjectInUseError:
+                # The server waits five seconds for sessions that are ending to be gone.
+                if time.monotonic() > end_s:
+                    raise
+            else:
+                return
+
+    async def _try(self, statement: str) -> None:
         if self._standing is not None:
             await self._standing.arun(statement)
             return

@@ -13,12 +13,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Self
 
-from tests.support.waiting import wait_until
+from tests.support.waiting import DEADLINE_S, wait_until
 
 PROJECT = Path(__file__).parents[2]
 # The package of this tree, whichever one is installed.
 _TREES = os.pathsep.join([str(PROJECT / "src"), str(PROJECT)])
-DEADLINE_S = 30.0
 
 
 class ChildFailed(AssertionError):

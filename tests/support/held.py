@@ -8,7 +8,7 @@ from typing import Any
 from perdure import current, recv, sleep, step, workflow
 from perdure.api.workflow import Workflow
 from tests.support.engines import Lab
-from tests.support.waiting import eventually
+from tests.support.waiting import DEADLINE_S, eventually
 
 DAY = 86_400
 
@@ -69,7 +69,7 @@ class Held:
         @step(preemptible=True)
         def preemptible() -> None:
             self.begun.set()
-            self.told.append(current().cancellation.wait(20))
+            self.told.append(current().cancellation.wait(DEADLINE_S))
 
         return preemptible
 
@@ -84,7 +84,7 @@ class Held:
         @step
         def thread() -> None:
             self.begun.set()
-            assert self.go.wait(20)
+            assert self.go.wait(DEADLINE_S)
 
         return thread
 

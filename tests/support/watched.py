@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perdure.ports.store import Store
+from tests.support.waiting import DEADLINE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Gate:
 
     async def reached(self) -> None:
         """Wait until a call stands at the gate."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(DEADLINE_S):
             await self._reached.wait()
 
     def open(self) -> None:

@@ -1,4 +1,4 @@
-"""`perdure workflow list | get | steps | tree`."""
+"""`perdure workflow list | get | steps | tree | count | count-steps`."""
 
 from __future__ import annotations
 
@@ -219,6 +219,41 @@ def test_numbers(url: str) -> None:
     ]
     assert lines[4] == "5 workflows"
     assert perdure("workflow", "count", "--database", url, "--by", "colour").code == 2
+
+
+def test_numbers_of_steps(url: str) -> None:
+    ran = perdure("workflow", "count-steps", "--database", url, "--json")
+    numbers = {each["name"]: (each["steps"], each["failed"]) for each in ran.json}
+    assert numbers == {
+        "greet": (3, 0),
+        "welcome": (2, 0),
+        "DBOS.getResult": (2, 0),
+        "count": (1, 0),
+        "refuse": (1, 1),
+        "DBOS.sleep": (1, 0),
+    }
+    ran = perdure(
+        *("workflow", "count-steps", "-d", url, "--by", "completed", "--by", "name", "--json"),
+        *("--span", "52w", "--name", "greet", "--name", "refuse", "--completed-since", "1h"),
+    )
+    assert [list(each) for each in ran.json] == [
+        ["completed", "name", "steps", "failed", "longest_ms"]
+    ] * len(ran.json)
+    assert {each["name"]: each["steps"] for each in ran.json} == {"greet": 3, "refuse": 1}
+    assert datetime.fromisoformat(ran.json[0]["completed"]) < datetime.now(UTC)
+    nothing = perdure("workflow", "count-steps", "-d", url, "--completed-until", "1d", "--json")
+    assert nothing.json == []
+
+
+def test_the_table_of_numbers_of_steps(url: str) -> None:
+    elsewhere = ("workflow", "count-steps", "--database", url, "--app", "another")
+    assert perdure(*elsewhere).out.splitlines()[-1] == "0 steps"
+    lines = perdure(*elsewhere, "--any-app").out.splitlines()
+    assert lines[0].split() == ["name", "steps", "failed", "longest"]
+    assert lines[1].split()[:3] == ["greet", "3", "0"]
+    assert ["refuse", "1", "1"] in [line.split()[:3] for line in lines]
+    assert lines[-1] == "10 steps"
+    assert perdure(*elsewhere, "--by", "colour").code == 2
 
 
 def test_steps_page_by_page(url: str) -> None:

@@ -12,7 +12,7 @@ from perdure.cli.asking import Asker, ask, of_everybody
 from perdure.cli.choosing import Children, Choice, Yes, choice
 from perdure.cli.filters import attributes_of
 from perdure.cli.instants import moment
-from perdure.cli.options import Json
+from perdure.cli.options import Json, WorkflowIdArgument
 from perdure.cli.payloads import payload
 from perdure.cli.sharing import sharing
 from perdure.cli.spans import Span, span
@@ -187,7 +187,7 @@ def delay_workflows(
 @sharing(of_everybody, last=True)
 def set_attributes(
     asker: Asker,
-    workflow_id: Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")],
+    workflow_id: WorkflowIdArgument,
     pairs: Annotated[
         list[str] | None,
         typer.Argument(metavar="KEY=VALUE", help="The value is JSON, or else a text."),

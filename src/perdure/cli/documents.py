@@ -7,8 +7,17 @@ from typing import Any
 from perdure.cli.payloads import payload
 from perdure.cli.wording import iso_time
 from perdure.logic.explaining import Explanation
-from perdure.model.listing import Branch, CountKey, Cursor, WorkflowCount
+from perdure.model.listing import (
+    Branch,
+    CountKey,
+    Cursor,
+    StepCount,
+    StepKey,
+    StreamSummary,
+    WorkflowCount,
+)
 from perdure.model.queue import QueueDepth, QueueRow, Rate
+from perdure.model.talk import EventRow, MessageRow, StreamRow
 from perdure.model.version import VersionRow
 from perdure.model.workflow import StepRow, WorkflowRow
 
@@ -39,6 +48,11 @@ def print_counts(keys: Sequence[CountKey], found: Sequence[WorkflowCount]) -> No
     )
 
 
+def print_step_counts(keys: Sequence[StepKey], found: Sequence[StepCount]) -> None:
+    """An array of numbers with what they are counted by; spans of time by their beginnings."""
+    print_json([_step_count(keys, count) for count in found])
+
+
 def print_tree(branches: Sequence[Branch]) -> None:
     """An array of workflows, each behind its parent, with its depth."""
     print_json([{"depth": branch.depth, **_workflow(branch.workflow)} for branch in branches])
@@ -47,6 +61,35 @@ def print_tree(branches: Sequence[Branch]) -> None:
 def print_steps(steps: Sequence[StepRow]) -> None:
     """An array of steps."""
     print_json([_step(row) for row in steps])
+
+
+def print_events(events: Sequence[EventRow]) -> None:
+    """An array of published values."""
+    print_json([{"key": row.key, **_value(row.value, row.serialization)} for row in events])
+
+
+def print_streams(streams: Sequence[StreamSummary]) -> None:
+    """An array of streams, without what is in them."""
+    print_json([{"key": row.key, "values": row.values, "closed": row.is_closed} for row in streams])
+
+
+def print_stream(values: Sequence[StreamRow]) -> None:
+    """An array of the values of a stream."""
+    print_json(
+        [
+            {
+                "offset": row.offset,
+                "step_id": row.step_id,
+                **_value(row.value, row.serialization),
+            }
+            for row in values
+        ]
+    )
+
+
+def print_messages(messages: Sequence[MessageRow]) -> None:
+    """An array of messages."""
+    print_json([_message(row) for row in messages])
 
 
 def print_explanation(workflow_id: str, explanation: Explanation) -> None:
@@ -140,6 +183,31 @@ def _step(row: StepRow) -> dict[str, Any]:
         "output": payload(row.output, row.serialization).value,
         "error": payload(row.error, row.serialization).value,
     }
+
+
+def _step_count(keys: Sequence[StepKey], count: StepCount) -> dict[str, Any]:
+    values = {StepKey.NAME: count.name, StepKey.COMPLETED: iso_time(count.completed_at_ms)}
+    return {
+        **{key.value: values[key] for key in keys},
+        "steps": count.number,
+        "failed": count.failed,
+        "longest_ms": count.longest_ms,
+    }
+
+
+def _message(row: MessageRow) -> dict[str, Any]:
+    return {
+        "message_id": row.message_id,
+        "topic": row.topic,
+        "sent_at": iso_time(row.sent_at_ms),
+        "received": row.is_consumed,
+        "step_id": row.step_id,
+        **_value(row.message, row.serialization),
+    }
+
+
+def _value(text: str, serialization: str | None) -> dict[str, Any]:
+    return {"serialization": serialization, "value": payload(text, serialization).value}
 
 
 def _queue(row: QueueRow, depth: QueueDepth) -> dict[str, Any]:

@@ -35,6 +35,8 @@ Json = Annotated[
     bool, typer.Option("--json", help="Print JSON, for machines, instead of text for people.")
 ]
 
+WorkflowIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")]
+
 SCHEMA_DEFAULT = DEFAULT_SCHEMA
 APP_DEFAULT = DEFAULT_NAME
 

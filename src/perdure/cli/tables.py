@@ -1,19 +1,26 @@
-"""Workflows, steps and queues as tables for people."""
+"""Workflows, what belongs to them, queues and versions, as tables for people."""
 
 import time
 from collections.abc import Iterable, Sequence
 
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
+from perdure.cli.drawing import draw, fill, grid, sheet, shortened, texts, took
 from perdure.cli.limits import limits_in_words, settings_in_words
 from perdure.cli.payloads import payload
 from perdure.cli.wording import local_time, printable
 from perdure.logic.phrases import duration, plural
-from perdure.model.listing import Branch, CountKey, WorkflowCount
+from perdure.model.listing import (
+    Branch,
+    CountKey,
+    StepCount,
+    StepKey,
+    StreamSummary,
+    WorkflowCount,
+)
 from perdure.model.queue import QueueDepth, QueueRow
 from perdure.model.status import WorkflowState
+from perdure.model.talk import EventRow, MessageRow, StreamRow
 from perdure.model.version import VersionRow
 from perdure.model.workflow import StepRow, WorkflowRow
 
@@ -25,15 +32,7 @@ _COLOURS = {
     WorkflowState.PENDING: "cyan",
 }
 
-_UNBOUNDED = 1_000_000
-"""Where no terminal bounds the width nothing is folded, so that the output can be searched."""
-
-_LONGEST_CELL = 120
-
 _WORKFLOW_COLUMNS = ("id", "state", "name", "queue", "created", "took", "attempts")
-
-_WHOLE = frozenset({"id", "state", "step", "queue", "version"})
-"""Columns that are folded last where a terminal is narrow."""
 
 
 def print_workflow_table(rows: Sequence[WorkflowRow], app: str | None) -> None:
@@ -42,42 +41,56 @@ def print_workflow_table(rows: Sequence[WorkflowRow], app: str | None) -> None:
         of = "" if app is None else f" of the application {printable(app)!r}"
         print(f"no workflows{of} match")
         return
-    table = _table(*_WORKFLOW_COLUMNS)
+    table = grid(*_WORKFLOW_COLUMNS)
     for row in rows:
-        table.add_row(*_texts(row.workflow_id), *_cells(row))
-    _print(table)
+        table.add_row(*texts(row.workflow_id), *_cells(row))
+    draw(table)
 
 
 def print_count_table(keys: Sequence[CountKey], found: Sequence[WorkflowCount]) -> None:
     """One line for each kind of workflows."""
-    table = _table(*keys, "workflows", "oldest", "longest wait", "longest life")
+    table = grid(*keys, "workflows", "oldest", "longest wait", "longest life")
     for count in found:
         table.add_row(
             *(_counted_by(key, count) for key in keys),
-            *_texts(f"{count.number:,}", local_time(count.oldest_at_ms)),
-            *_texts(_took(0, count.longest_wait_ms), _took(0, count.longest_life_ms)),
+            *texts(f"{count.number:,}", local_time(count.oldest_at_ms)),
+            *texts(took(0, count.longest_wait_ms), took(0, count.longest_life_ms)),
         )
-    _print(table)
+    draw(table)
     print(plural(sum(count.number for count in found), "workflow"))
+
+
+def print_step_count_table(keys: Sequence[StepKey], found: Sequence[StepCount]) -> None:
+    """One line for each kind of steps."""
+    table = grid(*keys, "steps", "failed", "longest")
+    for count in found:
+        values = {StepKey.NAME: count.name, StepKey.COMPLETED: local_time(count.completed_at_ms)}
+        table.add_row(
+            *texts(*(values[key] for key in keys), f"{count.number:,}"),
+            Text(f"{count.failed:,}", style="red" if count.failed else ""),
+            *texts(took(0, count.longest_ms)),
+        )
+    draw(table)
+    print(plural(sum(count.number for count in found), "step"))
 
 
 def print_tree_table(branches: Sequence[Branch]) -> None:
     """One line for each workflow, below its parent's."""
-    table = _table(*_WORKFLOW_COLUMNS)
+    table = grid(*_WORKFLOW_COLUMNS)
     for branch, lines in zip(branches, _lines(branches), strict=True):
         row = branch.workflow
         table.add_row(Text(lines + printable(row.workflow_id)), *_cells(row))
-    _print(table)
+    draw(table)
     print(plural(len(branches), "workflow"))
 
 
 def print_workflow_details(row: WorkflowRow) -> None:
     """One line for each thing known about a workflow."""
-    table = _sheet()
-    table.add_row("id", *_texts(row.workflow_id))
+    table = sheet()
+    table.add_row("id", *texts(row.workflow_id))
     table.add_row("state", _state(row.state))
-    _fill(table, _details(row))
-    _print(table)
+    fill(table, _details(row))
+    draw(table)
 
 
 def print_step_table(steps: Sequence[StepRow], workflow_id: str) -> None:
@@ -85,15 +98,70 @@ def print_step_table(steps: Sequence[StepRow], workflow_id: str) -> None:
     if not steps:
         print(f"workflow {printable(workflow_id)!r} has no recorded steps")
         return
-    table = _table("step", "name", "started", "took", "outcome")
+    table = grid("step", "name", "started", "took", "outcome")
     for row in steps:
         table.add_row(
-            *_texts(row.step_id, row.name, local_time(row.started_at_ms)),
-            *_texts(_took(row.started_at_ms, row.completed_at_ms)),
+            *texts(row.step_id, row.name, local_time(row.started_at_ms)),
+            *texts(took(row.started_at_ms, row.completed_at_ms)),
             _outcome(row),
         )
-    _print(table)
+    draw(table)
     print(plural(len(steps), "step"))
+
+
+def print_event_table(events: Sequence[EventRow], workflow_id: str) -> None:
+    """One line for each published value."""
+    if not events:
+        print(f"workflow {printable(workflow_id)!r} has no events")
+        return
+    table = grid("key", "value")
+    for row in events:
+        table.add_row(*texts(row.key), _value(row.value, row.serialization))
+    draw(table)
+    print(plural(len(events), "event"))
+
+
+def print_streams_table(streams: Sequence[StreamSummary], workflow_id: str) -> None:
+    """One line for each stream."""
+    if not streams:
+        print(f"workflow {printable(workflow_id)!r} has no streams")
+        return
+    table = grid("key", "values", "closed")
+    for row in streams:
+        table.add_row(*texts(row.key, f"{row.values:,}", "yes" if row.is_closed else ""))
+    draw(table)
+    print(plural(len(streams), "stream"))
+
+
+def print_stream_table(
+    values: Sequence[StreamRow], workflow_id: str, key: str, offset: int
+) -> None:
+    """One line for each value of a stream, from that offset on."""
+    if not values:
+        stream = f"stream {printable(key)!r} of workflow {printable(workflow_id)!r}"
+        print(f"{stream} has no values from offset {offset:,} on")
+        return
+    table = grid("offset", "step", "value")
+    for row in values:
+        table.add_row(*texts(row.offset, row.step_id), _value(row.value, row.serialization))
+    draw(table)
+    print(plural(len(values), "value"))
+
+
+def print_message_table(messages: Sequence[MessageRow], workflow_id: str, *, unread: bool) -> None:
+    """One line for each message to a workflow; `unread` says that only such are meant."""
+    if not messages:
+        kind = "unread messages" if unread else "messages"
+        print(f"workflow {printable(workflow_id)!r} has no {kind}")
+        return
+    table = grid("sent", "topic", "received", "message")
+    for row in messages:
+        table.add_row(
+            *texts(local_time(row.sent_at_ms), row.topic, _received(row)),
+            _value(row.message, row.serialization),
+        )
+    draw(table)
+    print(plural(len(messages), "message"))
 
 
 def print_queue_table(found: Sequence[tuple[QueueRow, QueueDepth]], app: str) -> None:
@@ -101,23 +169,23 @@ def print_queue_table(found: Sequence[tuple[QueueRow, QueueDepth]], app: str) ->
     if not found:
         print(f"the application {app!r} has no queues")
         return
-    table = _table("queue", "waiting", "oldest", "delayed", "running", "ended/min", "limits")
+    table = grid("queue", "waiting", "oldest", "delayed", "running", "ended/min", "limits")
     for row, depth in found:
         table.add_row(
-            *_texts(row.name, f"{depth.enqueued:,}", _age(depth.oldest_at_ms)),
-            *_texts(f"{depth.delayed:,}", f"{depth.pending:,}", f"{depth.completed:,}"),
+            *texts(row.name, f"{depth.enqueued:,}", _age(depth.oldest_at_ms)),
+            *texts(f"{depth.delayed:,}", f"{depth.pending:,}", f"{depth.completed:,}"),
             _limits(row),
         )
-    _print(table)
+    draw(table)
 
 
 def print_queue_details(row: QueueRow, depth: QueueDepth) -> None:
     """One line for each setting of a queue and each count of what is in it."""
-    table = _sheet()
-    table.add_row("queue", *_texts(row.name))
+    table = sheet()
+    table.add_row("queue", *texts(row.name))
     table.add_row("state", Text("paused", "yellow") if row.is_paused else Text("served", "green"))
-    _fill(table, _queue_details(row, depth))
-    _print(table)
+    fill(table, _queue_details(row, depth))
+    draw(table)
 
 
 def print_version_table(rows: Sequence[VersionRow], app: str) -> None:
@@ -125,55 +193,21 @@ def print_version_table(rows: Sequence[VersionRow], app: str) -> None:
     if not rows:
         print(f"the application {app!r} has no versions")
         return
-    table = _table("version", "latest", "since", "registered", "application")
+    table = grid("version", "latest", "since", "registered", "application")
     for place, row in enumerate(rows):
         table.add_row(
-            *_texts(row.name, "" if place else "yes", local_time(row.at_ms)),
-            *_texts(local_time(row.created_at_ms), row.application_name),
+            *texts(row.name, "" if place else "yes", local_time(row.at_ms)),
+            *texts(local_time(row.created_at_ms), row.application_name),
         )
-    _print(table)
-
-
-def _print(table: Table) -> None:
-    """Draw a table on the terminal, or as plain lines without its padding."""
-    console = Console(highlight=False, markup=False, emoji=False)
-    if console.is_terminal:
-        console.print(table)
-        return
-    console.width = _UNBOUNDED
-    with console.capture() as drawn:
-        console.print(table)
-    for line in drawn.get().splitlines():
-        print(line.rstrip())
-
-
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=column in _WHOLE)
-    return table
-
-
-def _sheet() -> Table:
-    """A table of two columns: what it is, and the value."""
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    return table
-
-
-def _fill(table: Table, details: Iterable[tuple[str, object]]) -> None:
-    for what, value in details:
-        if value not in (None, ""):
-            table.add_row(what, Text(printable(str(value))))
+    draw(table)
 
 
 def _cells(row: WorkflowRow) -> Iterable[Text]:
     """What is said about a workflow beside its id."""
     return [
         _state(row.state),
-        *_texts(row.key, row.queue_name, local_time(row.created_at_ms)),
-        *_texts(_took(row.created_at_ms, row.completed_at_ms), row.attempts),
+        *texts(row.key, row.queue_name, local_time(row.created_at_ms)),
+        *texts(took(row.created_at_ms, row.completed_at_ms), row.attempts),
     ]
 
 
@@ -181,7 +215,7 @@ def _counted_by(key: CountKey, count: WorkflowCount) -> Text:
     if key is CountKey.STATE and count.state is not None:
         return _state(count.state)
     value = getattr(count, key.field)
-    (text,) = _texts(local_time(value) if key.is_instant else value)
+    (text,) = texts(local_time(value) if key.is_instant else value)
     return text
 
 
@@ -198,33 +232,27 @@ def _lines(branches: Sequence[Branch]) -> list[str]:
     return found[::-1]
 
 
-def _texts(*values: object) -> Iterable[Text]:
-    """Cells without markup: what is stored is not ours to interpret."""
-    return [Text(printable("" if value is None else str(value))) for value in values]
-
-
 def _state(state: WorkflowState) -> Text:
     return Text(state.value, style=_COLOURS.get(state, ""))
-
-
-def _took(start_ms: int | None, end_ms: int | None) -> str:
-    if start_ms is None or end_ms is None:
-        return ""
-    return duration(max(end_ms - start_ms, 0) / 1000)
 
 
 def _outcome(row: StepRow) -> Text:
     if row.error is not None:
         text = payload(row.error, row.serialization).as_error()
-        return Text(_shortened(text), style="red")
+        return Text(shortened(text), style="red")
     if row.output is None and row.child_workflow_id is not None:
         return Text(f"started {printable(row.child_workflow_id)}")
-    return Text(_shortened(payload(row.output, row.serialization).as_text()))
+    return _value(row.output, row.serialization)
 
 
-def _shortened(text: str) -> str:
-    shown = printable(text)
-    return shown if len(shown) <= _LONGEST_CELL else f"{shown[: _LONGEST_CELL - 1]}…"
+def _value(text: str | None, serialization: str | None) -> Text:
+    return Text(shortened(payload(text, serialization).as_text()))
+
+
+def _received(row: MessageRow) -> str:
+    if row.step_id is not None:
+        return f"by step {row.step_id}"
+    return "yes" if row.is_consumed else ""
 
 
 def _details(row: WorkflowRow) -> Iterable[tuple[str, object]]:

@@ -17,9 +17,11 @@ from perdure.cli.commands import (
     rewind_workflows,
     set_attributes,
 )
-from perdure.cli.counts import count_workflows
+from perdure.cli.counts import count_steps, count_workflows
 from perdure.cli.filters import conditions
+from perdure.cli.options import WorkflowIdArgument
 from perdure.cli.sharing import sharing
+from perdure.cli.talk import list_events, list_messages, show_streams
 from perdure.cli.transfers import export_workflows, import_workflows
 from perdure.cli.wording import printable
 from perdure.model.workflow import WorkflowRow
@@ -29,9 +31,6 @@ workflows = typer.Typer(
     rich_markup_mode=None,
     help="Look at the workflows of a database; stop, continue, repair, move and remove them.",
 )
-
-
-WorkflowIdArgument = Annotated[str, typer.Argument(metavar="ID", help="The workflow's id.")]
 
 
 @workflows.command("list")
@@ -158,7 +157,11 @@ def explain_workflow(asker: Asker, workflow_id: WorkflowIdArgument) -> None:
 
 
 _COMMANDS: dict[str, Callable[..., None]] = {
+    "events": list_events,
+    "streams": show_streams,
+    "messages": list_messages,
     "count": count_workflows,
+    "count-steps": count_steps,
     "cancel": cancel_workflows,
     "resume": resume_workflows,
     "fork": fork_workflows,

@@ -41,7 +41,7 @@ def test_a_paused_child_stands_still_and_goes_on() -> None:
         before = len(child.lines)
         child.resume()
         wait_until(lambda: len(child.lines) > before + 5)
-        assert process_state(child.pid) in {"R", "S"}
+        assert process_state(child.pid) != "T"
 
 
 def test_kill_is_a_kill() -> None:

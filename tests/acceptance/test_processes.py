@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sqlite3
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from perdure import Engine
 from tests.acceptance.fleet_program import TURNS, turns
+from tests.support.backdoor import SQLITE_PREFIX
 from tests.support.engines import Lab
 from tests.support.process import ChildProcess
 
@@ -27,9 +31,10 @@ async def schema(shared_lab: Lab) -> None:
         return
 
 
-def process(lab: Lab, effects: Path, pause_s: float, *ids: str) -> ChildProcess:
+def process(lab: Lab, effects: Path, *ids: str, **settings: Any) -> ChildProcess:
+    """One that starts a workflow of each id; `settings` are those of `fleet_program`."""
     return ChildProcess(
-        "-m", "tests.acceptance.fleet_program", lab.url, effects, str(pause_s), *ids
+        "-m", "tests.acceptance.fleet_program", lab.url, effects, json.dumps(settings), *ids
     )
 
 
@@ -45,7 +50,10 @@ async def test_the_runs_of_a_killed_process_go_on_in_another(
     shared_lab: Lab, effects: Path
 ) -> None:
     lab = shared_lab
-    with process(lab, effects, 0.3, "a", "b") as doomed, process(lab, effects, 0) as other:
+    with (
+        process(lab, effects, "a", "b", pause_s=0.1, stands_at=2) as doomed,
+        process(lab, effects) as other,
+    ):
         await other.reaches("ready")
         await doomed.reaches("turn b 1")
         doomed.kill()
@@ -63,15 +71,18 @@ async def test_the_runs_of_a_killed_process_go_on_in_another(
 async def test_a_process_that_stood_still_can_write_nothing_more(
     shared_lab: Lab, effects: Path
 ) -> None:
+    """It was in a step, and comes to its end: that is not recorded any more."""
     lab = shared_lab
-    with process(lab, effects, 0.3, "w") as stopped, process(lab, effects, 0) as other:
+    with (
+        process(lab, effects, "w", stands_at=1, lease=2) as stopped,
+        process(lab, effects, lease=2) as other,
+    ):
         await other.reaches("ready")
-        await stopped.reaches("turn w 0")
-        # In the midst of its turn, when it writes nothing: a file would stand still with it.
-        await asyncio.sleep(0.15)
-        stopped.pause()
+        await stopped.reaches("turn w 1")
+        stop_between_writes(lab, stopped)
         await lab.until("w")
         before = await lab.steps("w")
+        effects.with_suffix(".gate").touch()
         stopped.resume()
         await stopped.reaches("result w 4")
         assert await lab.steps("w") == before
@@ -82,12 +93,32 @@ async def test_a_process_that_stood_still_can_write_nothing_more(
     assert (await lab.status("w"))["recovery_attempts"] == 2
 
 
+def stop_between_writes(lab: Lab, process: ChildProcess) -> None:
+    """Stop it when it, and so its heartbeat, holds no lock of a file: that would stand with it."""
+    process.pause()
+    while lab.kind == "sqlite" and not is_writable(lab.url.removeprefix(SQLITE_PREFIX)):
+        process.resume()
+        process.pause()
+
+
+def is_writable(path: str) -> bool:
+    """Whether nobody writes to the file for longer than a moment."""
+    connection = sqlite3.connect(path, timeout=1, isolation_level=None)
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+    except sqlite3.OperationalError:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
 async def test_one_id_started_by_several_processes_runs_once(
     shared_lab: Lab, effects: Path
 ) -> None:
     lab = shared_lab
     ids = [f"w{number}" for number in range(10)]
-    starters = [process(lab, effects, 0, *ids) for _ in range(3)]
+    starters = [process(lab, effects, *ids) for _ in range(3)]
     try:
         for starter in starters:
             for workflow_id in ids:
@@ -103,7 +134,7 @@ async def test_one_id_started_by_several_processes_runs_once(
 async def test_an_orderly_stop_gives_the_attempt_back(shared_lab: Lab, effects: Path) -> None:
     """A run that sleeps is released by a Ctrl-C, and goes on elsewhere without a death counted."""
     lab = shared_lab
-    with process(lab, effects, 60, "w") as leaving:
+    with process(lab, effects, "w", pause_s=60) as leaving:
         await leaving.reaches("turn w 0")
         leaving.interrupt()
         leaving.wait()
@@ -119,11 +150,11 @@ async def test_a_hundred_runs_survive_a_chain_of_deaths(shared_lab: Lab, effects
     """Each process is killed while it works; the last one brings everything home."""
     lab = shared_lab
     ids = [f"w{number}" for number in range(100)]
-    with process(lab, effects, 0.5, *ids) as first:
+    with process(lab, effects, *ids, pause_s=0.5, stands_at=2) as first:
         await first.reaches("turn w99 0")
         first.kill()
     for _ in range(2):
-        with process(lab, effects, 0) as next_one:
+        with process(lab, effects, stands_at=3) as next_one:
             await next_one.reaches("turn")
             next_one.kill()
     await lab.start(turns, heartbeat=0.1)

@@ -8,10 +8,12 @@ the server and `initdb` run as an unprivileged user, because Postgres refuses ro
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
 import pwd
+import random
 import select
 import shutil
 import signal
@@ -164,10 +166,12 @@ def _unprivileged_account() -> pwd.struct_passwd | None:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """One that the system gives to nobody who asks for any, not even while the server is down."""
+    while True:
+        port = random.randrange(10_000, 32_000)
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _die_with_parent() -> Callable[[], None] | None:

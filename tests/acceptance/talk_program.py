@@ -1,7 +1,8 @@
 """A process whose workflows listen and speak, until it is ended.
 
-`python -m tests.acceptance.talk_program URL [collect|report|stream] [ID]` starts a workflow of that
-kind, or joins it; without a kind it serves what there is.
+`python -m tests.acceptance.talk_program URL MOST [collect|report|stream] [ID]` starts a workflow of
+that kind, or joins it; without a kind it serves what there is. When it has told MOST things it
+stands still, so that whoever is to kill it comes in time, however late; 0 is any number of them.
 """
 
 from __future__ import annotations
@@ -25,11 +26,17 @@ MESSAGES = 60
 TOPICS: tuple[str | None, ...] = (None, "", "t")
 VALUES = 40
 
+told: list[str] = []
+most = 0
+
 
 @step(name="tell")
 async def tell(what: str) -> None:
     """Print a line that a test waits for, and leave it time to kill."""
     print(what, flush=True)
+    told.append(what)
+    if len(told) == most:
+        await asyncio.Event().wait()
     await asyncio.sleep(0.02)
 
 
@@ -73,7 +80,7 @@ KINDS: dict[str, Any] = {"collect": collects, "report": reports, "stream": strea
 async def main(url: str, kind: str | None, workflow_id: str | None) -> None:
     """Run until somebody ends the process."""
     listed = [collects, reports, streams]
-    async with Engine(url, workflows=listed, heartbeat=0.2, lease=2, grace=0) as engine:
+    async with Engine(url, workflows=listed, heartbeat=0.2, grace=0) as engine:
         print("ready", engine.executor_id, flush=True)
         if kind is not None:
             handle = await KINDS[kind].options(id=workflow_id).start()
@@ -82,5 +89,6 @@ async def main(url: str, kind: str | None, workflow_id: str | None) -> None:
 
 
 if __name__ == "__main__":
-    arguments = [*sys.argv[2:], None, None]
+    most = int(sys.argv[2])
+    arguments = [*sys.argv[3:], None, None]
     asyncio.run(main(sys.argv[1], arguments[0], arguments[1]))

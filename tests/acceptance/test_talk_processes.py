@@ -48,8 +48,9 @@ async def kill_lab(shared_lab: Lab) -> Lab:
     return shared_lab
 
 
-def process(lab: Lab, *arguments: str) -> ChildProcess:
-    return ChildProcess("-m", "tests.acceptance.talk_program", lab.url, *arguments)
+def process(lab: Lab, *arguments: str, most: int = 0) -> ChildProcess:
+    """One that stands still when it has told so many things."""
+    return ChildProcess("-m", "tests.acceptance.talk_program", lab.url, str(most), *arguments)
 
 
 async def test_a_receiver_that_is_killed_takes_each_message_once(kill_lab: Lab) -> None:
@@ -58,7 +59,7 @@ async def test_a_receiver_that_is_killed_takes_each_message_once(kill_lab: Lab) 
     engine = lab.engine
     # The moments of the kills are not for secrets.
     chance = random.Random(76)
-    with process(lab, "collect", "c") as first:
+    with process(lab, "collect", "c", most=12) as first:
         await first.reaches("ready")
         await eventually(lambda: lab.find("c"))
         await engine.send_bulk(
@@ -67,7 +68,7 @@ async def test_a_receiver_that_is_killed_takes_each_message_once(kill_lab: Lab) 
         await first.reaches(f"took {chance.randrange(3, 9)}")
         first.kill()
     for _ in range(2):
-        with process(lab) as next_one:
+        with process(lab, most=6) as next_one:
             await next_one.reaches("took")
             next_one.kill()
     for number in range(MESSAGES // 2, MESSAGES):
@@ -101,13 +102,13 @@ async def test_a_sender_that_is_killed_sends_once(kill_lab: Lab) -> None:
 async def test_a_writer_that_is_killed_leaves_a_whole_stream(kill_lab: Lab) -> None:
     """A reader in another process follows: each value once, in order, to the close."""
     lab = kill_lab
-    with process(lab, "stream", "s") as first:
+    with process(lab, "stream", "s", most=8) as first:
         await first.reaches("wrote 0")
         reading = asyncio.ensure_future(all_of(read_stream("s", "s")))
         await first.reaches("wrote 6")
         first.kill()
     for _ in range(2):
-        with process(lab) as next_one:
+        with process(lab, most=4) as next_one:
             await next_one.reaches("wrote")
             next_one.kill()
     with process(lab):
@@ -120,7 +121,7 @@ async def test_a_writer_that_is_killed_leaves_a_whole_stream(kill_lab: Lab) -> N
 async def test_a_writer_that_dies_and_is_dead_lettered_ends_its_readers(kill_lab: Lab) -> None:
     """A reader waits while somebody may go on writing, and no longer."""
     lab = kill_lab
-    with process(lab, "stream", "s") as doomed:
+    with process(lab, "stream", "s", most=8) as doomed:
         await doomed.reaches("wrote 4")
         reading = asyncio.ensure_future(all_of(read_stream("s", "s")))
         doomed.kill()

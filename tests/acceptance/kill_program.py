@@ -118,7 +118,8 @@ async def main(url: str, effects: str, workflow_id: str, number: int, moment: st
 
     engine_module.build_store = deadly
     # This process only dies: judging others, or being judged, is not what it is for.
-    async with Engine(url, workflows=[parent, child], heartbeat=5, migrate=False):
+    rhythm = {"heartbeat": 100, "lease": 300}
+    async with Engine(url, workflows=[parent, child], migrate=False, **rhythm):
         result = await parent.options(id=workflow_id)(effects, workflow_id)
     assert result == expected(workflow_id), result
     print("writes", stores[0].writes, flush=True)

@@ -21,6 +21,9 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.timeout(120)
 
+STEADY = {"lease": 60}
+"""Of workers of which none dies: nobody is to take one for dead that gets no turn for a while."""
+
 
 @pytest.fixture
 async def fleet(shared_lab: Lab, tmp_path: Path) -> AsyncIterator[Fleet]:
@@ -45,7 +48,7 @@ async def looked_again(fleet: Fleet) -> None:
 @pytest.mark.parametrize("limit", [1, 3])
 async def test_no_more_run_at_any_moment_than_the_fleet_may(fleet: Fleet, limit: int) -> None:
     await fleet.submitter(Queue("line", global_concurrency=limit))
-    await fleet.workers(4)
+    await fleet.workers(4, **STEADY)
     words = await enqueue_jobs(fleet, "line", 200)
     await fleet.until_drained("line")
     assert peak(await fleet.log.entries("line")) == {"line": limit}
@@ -56,7 +59,7 @@ async def test_no_more_run_at_any_moment_than_the_fleet_may(fleet: Fleet, limit:
 
 async def test_many_claimants_take_every_workflow_once(fleet: Fleet) -> None:
     await fleet.submitter(Queue("line"))
-    workers = await fleet.workers(3, engines=3)
+    workers = await fleet.workers(3, engines=3, **STEADY)
     words = await enqueue_jobs(fleet, "line", 300)
     await fleet.until_drained("line")
     assert fleet.words == Counter(words)
@@ -73,7 +76,7 @@ async def test_no_window_has_more_claims_than_the_rate(
     fleet: Fleet, workers: int, period: float
 ) -> None:
     await fleet.submitter(Queue("line", rate_limit=RateLimit(5, period)))
-    await fleet.workers(workers)
+    await fleet.workers(workers, **STEADY)
     words = await enqueue_jobs(fleet, "line", 30)
     await fleet.until_drained("line")
     starts = await fleet.log.starts_ms("line")
@@ -84,7 +87,7 @@ async def test_no_window_has_more_claims_than_the_rate(
 
 async def test_a_rate_is_one_of_the_whole_fleet_and_a_new_one_holds_at_once(fleet: Fleet) -> None:
     engine = await fleet.submitter(Queue("line", rate_limit=RateLimit(3, 600)), Queue("beside"))
-    await fleet.workers(3)
+    await fleet.workers(3, **STEADY)
     await enqueue_jobs(fleet, "line", 20)
     await until_claimed(fleet, "line", 3)
     await looked_again(fleet)
@@ -92,7 +95,7 @@ async def test_a_rate_is_one_of_the_whole_fleet_and_a_new_one_holds_at_once(flee
     await engine.queues.update("line", rate_limit=RateLimit(5, 600))
     await until_claimed(fleet, "line", 5)
     # One process of the fleet is started again with another limit in its code.
-    await fleet.worker(rates={"line": [9, 600]})
+    await fleet.worker(rates={"line": [9, 600]}, **STEADY)
     await until_claimed(fleet, "line", 9)
     await looked_again(fleet)
     assert len(await fleet.log.starts_ms("line")) == 9
@@ -110,7 +113,7 @@ async def until_claimed(fleet: Fleet, queue: str, count: int) -> None:
 
 async def test_a_rate_counts_only_claims_made_under_it(fleet: Fleet) -> None:
     engine = await fleet.submitter(Queue("line"), Queue("beside"))
-    await fleet.workers(2)
+    await fleet.workers(2, **STEADY)
     await enqueue_jobs(fleet, "line", 300)
     await fleet.until_drained("line")
     await engine.queues.pause("line")
@@ -123,6 +126,7 @@ async def test_a_rate_counts_only_claims_made_under_it(fleet: Fleet) -> None:
     await engine.queues.resume("line")
     await until_claimed(fleet, "line", 305)
     await looked_again(fleet)
+    await fleet.until_pending("line", 0)
     assert len(await fleet.log.starts_ms("line")) == 305
     for handle in handles[:4]:
         assert (await handle.status()).state is WorkflowState.CANCELLED
@@ -131,14 +135,14 @@ async def test_a_rate_counts_only_claims_made_under_it(fleet: Fleet) -> None:
 
 async def test_a_worker_takes_no_more_than_it_can_run(fleet: Fleet) -> None:
     await fleet.submitter(Queue("line", worker_concurrency=2))
-    first = await fleet.worker()
+    first = await fleet.worker(**STEADY)
     await held.options(queue="line").start_many(
         [(fleet.effects, f"w{number}", fleet.gate) for number in range(40)]
     )
     await first.reaches("began w0")
     await first.reaches("began w1")
     assert await fleet.pending("line") == 2
-    second = await fleet.worker()
+    second = await fleet.worker(**STEADY)
     await second.reaches("began w2")
     await second.reaches("began w3")
     assert await fleet.pending("line") == 4

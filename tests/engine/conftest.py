@@ -7,10 +7,11 @@ from tests.support.database_fixtures import (
     sqlite_database,
     sqlite_template,
 )
-from tests.support.engines import lab, memory_lab, shared_lab
+from tests.support.engines import lab, long_release, memory_lab, shared_lab
 
 __all__ = [
     "lab",
+    "long_release",
     "memory_database",
     "memory_lab",
     "postgres_database",

@@ -162,6 +162,7 @@ async def test_a_cancelled_task_around_a_sleep_leaves_no_stray_timer(memory_lab:
     assert strays == []
 
 
+@pytest.mark.usefixtures("long_release")
 async def test_the_next_call_of_a_run_whose_call_was_cancelled_raises_every_time(
     memory_lab: Lab,
 ) -> None:

@@ -24,7 +24,8 @@ from perdure import (
 from perdure.api.workflow import Workflow
 from tests.support.backdoor import SQLITE_PREFIX
 from tests.support.database import SqliteDatabase
-from tests.support.engines import Lab
+from tests.support.engines import RELEASED_S, Lab
+from tests.support.leaps import LeapClock
 from tests.support.workflows import calling, look
 
 
@@ -97,6 +98,7 @@ def steps_left_by(fail: Callable[[], None]) -> dict[str, Callable[[], Any]]:
 PLACES = ["body", "step", "thread", "second attempt", "between attempts", "gather"]
 
 
+@pytest.mark.usefixtures("long_release")
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("error", [Private, GeneratorExit])
 async def test_what_is_no_exception_is_never_recorded_and_the_run_goes_on(
@@ -113,11 +115,12 @@ async def test_what_is_no_exception_is_never_recorded_and_the_run_goes_on(
     recorded = [name for _, name in await memory_lab.history("w")]
     assert recorded in (["look"], ["look", "DBOS.sleep"])
     assert await memory_lab.rows("SELECT * FROM workflow_output") == []
-    memory_lab.clock.leap(5)
+    memory_lab.clock.leap(RELEASED_S)
     assert (await memory_lab.until("w"))["status"] == "SUCCESS"
     assert "went on" in (await memory_lab.output("w") or "")
 
 
+@pytest.mark.usefixtures("long_release")
 @pytest.mark.parametrize("error", [Private, GeneratorExit])
 async def test_an_exit_in_the_back_off_itself_records_nothing(
     memory_lab: Lab, error: type[BaseException], monkeypatch: pytest.MonkeyPatch
@@ -146,7 +149,7 @@ async def test_an_exit_in_the_back_off_itself_records_nothing(
     with pytest.raises(error):
         await handle
     assert await memory_lab.steps("w") == []
-    memory_lab.clock.leap(5)
+    memory_lab.clock.leap(RELEASED_S)
     assert (await memory_lab.until("w"))["status"] == "SUCCESS"
 
 
@@ -161,14 +164,20 @@ def rows_of(database: SqliteDatabase, sql: str) -> list[Any]:
         connection.close()
 
 
-async def run_it(url: str, exits: Workflow[[], Any], *others: Workflow[[], Any]) -> Any:
-    async with Engine(url, workflows=[exits, *others], heartbeat=0.1, grace=30) as engine:
+async def run_it(
+    url: str, exits: Workflow[[], Any], *others: Workflow[[], Any], later_s: float = 0.0
+) -> Any:
+    clock = LeapClock()
+    clock.leap(later_s)
+    workflows = [exits, *others]
+    async with Engine(url, workflows=workflows, heartbeat=0.1, grace=30, clock=clock) as engine:
         for other in others:
             await other.options(id=other.name).start()
         await exits.options(id="w").start()
         return await engine.handle("w")
 
 
+@pytest.mark.usefixtures("long_release")
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize(
     ("error", "state", "attempts"),
@@ -195,7 +204,8 @@ def test_exits_of_the_process_release_the_run_and_reach_its_owner(
     ]
     assert names in (["look"], ["look", "DBOS.sleep"])
     assert rows_of(sqlite_database, "SELECT * FROM workflow_output") == []
-    assert "went on" in str(asyncio.run(run_it(sqlite_database.url, exits)))
+    again = run_it(sqlite_database.url, exits, later_s=RELEASED_S)
+    assert "went on" in str(asyncio.run(again))
 
 
 def test_an_exit_beside_a_sleeping_run_ends_the_process_at_once(
@@ -244,6 +254,7 @@ def test_an_exit_of_a_run_that_was_stopped_still_ends_the_process(
     assert rows_of(sqlite_database, "SELECT status FROM workflow_status") == [("CANCELLED",)]
 
 
+@pytest.mark.usefixtures("long_release")
 @pytest.mark.parametrize("place", ["step", "thread"])
 async def test_an_exit_waited_for_by_a_parent_is_not_the_parents(
     memory_lab: Lab, place: str
@@ -258,7 +269,7 @@ async def test_an_exit_waited_for_by_a_parent_is_not_the_parents(
     await memory_lab.start(parent, exits)
     handle = await parent.options(id="p").start()
     await memory_lab.until("p-1", WorkflowState.DELAYED)
-    memory_lab.clock.leap(5)
+    memory_lab.clock.leap(RELEASED_S)
     assert await handle.result(timeout=20) == "went on"
     assert (await memory_lab.status("p"))["recovery_attempts"] == 1
 

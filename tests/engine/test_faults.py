@@ -10,9 +10,11 @@ import pytest
 from perdure import WorkflowState, step, workflow
 from perdure.engine import kernel
 from perdure.errors import DatabaseRejected, DatabaseUnavailable, WorkflowError
-from tests.support.engines import Lab
+from tests.support.engines import RELEASED_S, Lab
 from tests.support.waiting import eventually
 from tests.support.workflows import child, look
+
+pytestmark = pytest.mark.usefixtures("long_release")
 
 FAULTS = [DatabaseRejected("a value no database takes"), TypeError("a bug of ours")]
 
@@ -43,7 +45,7 @@ async def released_then_done(lab: Lab, workflow_id: str) -> None:
     row = await lab.until(workflow_id, WorkflowState.DELAYED)
     assert (row["recovery_attempts"], row["owner_xid"]) == (1, None)
     assert await lab.output(workflow_id) is None
-    lab.clock.leap(5)
+    lab.clock.leap(RELEASED_S)
     row = await lab.until(workflow_id)
     assert (row["status"], row["recovery_attempts"]) == ("SUCCESS", 2)
 
@@ -75,7 +77,7 @@ async def test_a_childs_start_that_is_refused_for_good_releases_its_parent(
     await memory_lab.backdoor.run("DELETE FROM workflow_status WHERE workflow_uuid = 'w-1'")
     memory_lab.store.fail("start", fault)
     assert (await memory_lab.rerun("w"))["status"] == "DELAYED"
-    memory_lab.clock.leap(5)
+    memory_lab.clock.leap(RELEASED_S)
     assert (await memory_lab.until("w"))["status"] == "SUCCESS"
     assert await handle == "X"
 
@@ -139,7 +141,7 @@ async def test_trouble_of_every_kind_of_statement_is_waited_out(lab: Lab) -> Non
     await crashes.options(id="w").start()
     await lab.until("w", WorkflowState.DELAYED)
     crash = False
-    lab.clock.leap(5)
+    lab.clock.leap(RELEASED_S)
     row = await lab.until("w")
     assert (row["status"], row["recovery_attempts"]) == ("SUCCESS", 2)
 

@@ -21,7 +21,7 @@ from perdure import (
 )
 from perdure.api.workflow import Workflow
 from perdure.errors import DatabaseUnavailable, ForeignCancellation
-from tests.support.engines import Lab
+from tests.support.engines import RELEASED_S, Lab
 from tests.support.loops import run_apart
 from tests.support.waiting import eventually
 from tests.support.workflows import look
@@ -180,6 +180,7 @@ async def test_a_deadline_ends_every_branch(lab: Lab) -> None:
         await handle
 
 
+@pytest.mark.usefixtures("long_release")
 async def test_trouble_with_a_database_decides_nothing(lab: Lab) -> None:
     """The run is released and goes on later, on what it had recorded."""
     troubles = [DatabaseUnavailable("another database")]
@@ -201,7 +202,7 @@ async def test_trouble_with_a_database_decides_nothing(lab: Lab) -> None:
     with pytest.raises(DatabaseUnavailable):
         await handle
     assert await lab.state("w") == "DELAYED"
-    lab.clock.leap(5)
+    lab.clock.leap(RELEASED_S)
     assert (await lab.until("w"))["status"] == "SUCCESS"
     assert await lab.output("w") == '["answered",null]'
     assert await verdicts(lab, "w") == []
@@ -224,6 +225,7 @@ def leaving(error: type[BaseException]) -> Workflow[[], Any]:
     return exits
 
 
+@pytest.mark.usefixtures("long_release")
 @pytest.mark.parametrize(
     ("error", "state", "attempts"),
     [(SystemExit, "DELAYED", 1), (KeyboardInterrupt, "ENQUEUED", 0)],
@@ -345,6 +347,7 @@ async def test_a_losers_step_in_a_thread_is_told_and_left_to_itself(lab: Lab) ->
     assert "threaded" not in [name for _, name in await lab.history("w")]
 
 
+@pytest.mark.usefixtures("long_release")
 async def test_a_foreign_cancellation_in_a_branch_is_a_fault(memory_lab: Lab) -> None:
     """Its decision is not recorded; the message names the durable way."""
 

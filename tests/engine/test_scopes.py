@@ -278,6 +278,7 @@ async def test_a_time_limit_survives_a_restart(lab: Lab) -> None:
     assert await rows_of(lab, handle.workflow_id) == whole
 
 
+@pytest.mark.usefixtures("long_release")
 async def test_another_number_of_branches_is_noticed(lab: Lab) -> None:
     """“the branch count compared”: the message names the scope and both numbers."""
     number = 3

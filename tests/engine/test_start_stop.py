@@ -188,6 +188,7 @@ async def test_a_step_that_waits_for_a_workflow_is_not_failed_by_a_stop(shared_l
     assert (await shared_lab.until("o"))["status"] == "SUCCESS"
 
 
+@pytest.mark.usefixtures("long_release")
 async def test_a_step_that_waits_for_another_engine_which_stops_is_not_failed_by_it(
     memory_lab: Lab,
 ) -> None:

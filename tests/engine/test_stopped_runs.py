@@ -202,6 +202,7 @@ async def test_a_lost_run_stops_before_its_next_effect(lab: Lab) -> None:
     assert ran == ["first", "first", "second", "third"]
 
 
+@pytest.mark.usefixtures("long_release")
 async def test_a_body_cancelled_by_its_own_code_is_tried_again_with_a_back_off(lab: Lab) -> None:
     """Nobody of the engine asked for it: the attempt counts, so it cannot go on for ever."""
 
@@ -219,6 +220,7 @@ async def test_a_body_cancelled_by_its_own_code_is_tried_again_with_a_back_off(l
     assert (row["status"], row["recovery_attempts"]) == ("DELAYED", 1)
 
 
+@pytest.mark.usefixtures("long_release")
 async def test_a_signal_raised_by_user_code_is_no_outcome(lab: Lab) -> None:
     """A body cannot end a workflow as cancelled by raising the class."""
 

@@ -12,11 +12,12 @@ from tests.support.database_fixtures import (
     sqlite_database,
     sqlite_template,
 )
-from tests.support.engines import lab, memory_lab, shared_lab
+from tests.support.engines import lab, long_release, memory_lab, shared_lab
 from tests.support.store import Process, Site, open_site
 
 __all__ = [
     "lab",
+    "long_release",
     "memory_database",
     "memory_lab",
     "postgres_database",

@@ -16,7 +16,7 @@ from perdure.api import engine as engine_module
 from perdure.errors import DatabaseRejected
 from tests.support.database import PostgresDatabase, build_store
 from tests.support.deaths import crash
-from tests.support.engines import Lab, open_lab
+from tests.support.engines import RELEASED_S, Lab, open_lab
 from tests.support.waiting import eventually
 
 DAY = 86_400
@@ -110,6 +110,7 @@ async def started(lab: Lab, role: Role) -> Engine:
         lab.url = url
 
 
+@pytest.mark.usefixtures("long_release")
 async def test_a_table_taken_away_from_a_running_engine_is_no_outcome(
     role: Role, postgres_lab: Lab
 ) -> None:
@@ -127,7 +128,7 @@ async def test_a_table_taken_away_from_a_running_engine_is_no_outcome(
     assert (row["recovery_attempts"], row["owner_xid"]) == (1, None)
     assert await lab.history("w") == [(1, "effect")]
     await role.grant("dbos.operation_outputs")
-    lab.clock.leap(2)
+    lab.clock.leap(RELEASED_S)
     row = await lab.until("w")
     assert (row["status"], row["recovery_attempts"]) == ("SUCCESS", 2)
     assert await lab.output("w") == '"one two three"'

@@ -12,6 +12,8 @@ import pytest
 from perdure import Engine, WorkflowHandle, WorkflowState
 from perdure.api import engine as engine_module
 from perdure.api.workflow import Workflow
+from perdure.logic import endings
+from perdure.logic.retry import Backoff
 from perdure.ports.clock import Clock
 from perdure.ports.store import Store
 from tests.support.backdoor import (
@@ -174,6 +176,8 @@ class Lab(BehindBacks):
         await eventually(lambda: not runs)
 
 
+RELEASED_S = 600.0
+
 TERMINAL = {"SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED"}
 
 
@@ -219,6 +223,14 @@ async def memory_lab(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lab]:
     """A lab in memory, for what does not depend on the store."""
     async for each in open_lab("memory:", monkeypatch):
         yield each
+
+
+@pytest.fixture
+def long_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is released stays DELAYED until `RELEASED_S` were leapt over; else it would for a
+    second, in which a test on a busy machine may not get to look."""
+    backoff = Backoff(first_s=RELEASED_S, rate=1.0, cap_s=RELEASED_S)
+    monkeypatch.setattr(endings, "RELEASED", backoff)
 
 
 def handles(*given: WorkflowHandle[Any]) -> list[str]:

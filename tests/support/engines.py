@@ -166,9 +166,10 @@ class Lab(BehindBacks):
         await eventually(lambda: [each for each in self.clock.sleepers() if least <= each <= most])
 
     async def until_queues_are_read(self) -> None:
-        """Wait until the newest engine has read the queues, as its first heartbeats tell it to."""
+        """Wait until the newest engine has read the queues, as its first heartbeat tells it to."""
         queues = self.engine.kernel.queues
-        await eventually(lambda: not queues.is_stale)
+        # It reads them at its start too, before a late heartbeat is there.
+        await eventually(lambda: queues._digest and not queues.is_stale)  # noqa: SLF001 - of a heartbeat
 
     async def until_nothing_runs(self) -> None:
         """Wait until the newest engine executes nothing."""

@@ -20,9 +20,9 @@ from perdure import (
     workflow,
     write_stream,
 )
-from perdure.errors import WaitInterrupted, WrongPlace
+from perdure.errors import NotRunning, WaitInterrupted, WrongPlace
 from tests.support.database import Database
-from tests.support.engines import Lab, open_lab
+from tests.support.engines import Lab, open_lab, settle
 from tests.support.waiting import eventually
 from tests.support.workflows import child, naps
 
@@ -160,6 +160,49 @@ async def test_a_close_ends_what_waits(shared_lab: Lab) -> None:
     for each in waiting:
         with pytest.raises(WaitInterrupted):
             await each
+
+
+async def test_nobody_waits_for_a_result_after_the_end(shared_lab: Lab) -> None:
+    """Also of what had ended: there is nobody who would ask."""
+    lab = shared_lab
+    engine = await lab.start(child)
+    ended = await child.options(id="w", engine=engine).start("x")
+    await ended
+    async with Client(lab.url) as client:
+        handles = [ended, client.handle("w"), client.handle("missing")]
+    await engine.stop()
+    for each in handles:
+        with pytest.raises(NotRunning, match="was stopped"):
+            await each.result(timeout=30)
+
+
+@pytest.mark.parametrize("turns", [1, 2, 4, 8])
+async def test_a_close_that_is_cancelled_leaves_nothing(postgres_lab: Lab, turns: int) -> None:
+    """Wherever it was: no wait, and no connection."""
+    client = Client(postgres_lab.url)
+    await client.open()
+    waits: list[Callable[[], Any]] = [
+        lambda: client.handle("w").result(),
+        lambda: client.get_event("w", "word", timeout=DAY),
+    ]
+    waiting = [asyncio.ensure_future(_awaited(each)) for each in waits]
+
+    async def is_listening() -> bool:
+        return await connections(postgres_lab) > 1
+
+    await eventually(is_listening)
+    closing = asyncio.ensure_future(client.close())
+    await settle(turns)
+    closing.cancel()
+    await asyncio.wait([closing])
+    for each in waiting:
+        with pytest.raises(WaitInterrupted):
+            await asyncio.wait_for(each, 30)
+
+    async def none() -> bool:
+        return await connections(postgres_lab) == 0
+
+    await eventually(none)
 
 
 async def _awaited(wait: Callable[[], Any]) -> Any:

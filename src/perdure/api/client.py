@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack, overload
 
@@ -280,9 +281,11 @@ class Client:
         submitter, self._submitter = self._submitter, None
         self._intake = None
         if desk is not None and submitter is not None:
-            await submitter.close()
-            await desk.close()
-            await desk.speaker.store.close()
+            # Also if this is cancelled: it cannot be called again.
+            async with AsyncExitStack() as stack:
+                stack.push_async_callback(desk.speaker.store.close)
+                stack.push_async_callback(desk.close)
+                await submitter.close()
 
     def _opened(self) -> Speaker:
         return self._opened_desk().speaker

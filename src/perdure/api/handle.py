@@ -124,6 +124,8 @@ class ResultCall(DurableCall[R]):
         """Just wait; in a step as patiently as in a body, for a failure would be recorded."""
         target = self._known()
         check_loop(target.desk.speaker)
+        # Until the very end: what runs here may yet have its outcome while the engine stops.
+        target.desk.speaker.check_open(is_patient=True)
         is_patient = self._place is not None
         if self._timeout_s is None:
             return target.value(await target.settlement(is_patient=is_patient))

@@ -72,5 +72,7 @@ class Listener(Loop):
 
     async def stop(self) -> None:
         """Stop listening."""
-        await super().stop()
-        await self._give_up()
+        try:
+            await super().stop()
+        finally:
+            await self._give_up()

@@ -1,5 +1,7 @@
 """The desk of who runs nothing: a client's."""
 
+from contextlib import AsyncExitStack
+
 from perdure.engine.desk import Desk
 from perdure.engine.hearing import Ear, Waiting
 from perdure.engine.hints import Hints
@@ -37,10 +39,12 @@ class OutsideDesk(Desk):
     async def close(self) -> None:
         """End every wait, and tell what is left to tell."""
         self.waiter.fail_all(WaitInterrupted)
-        for service in self._services:
-            await service.stop()
-        await self.hints.flush()
-        await self.speaker.close()
+        self.speaker.end_waits(patient=True)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self.speaker.close)
+            stack.push_async_callback(self.hints.flush)
+            for service in self._services:
+                stack.push_async_callback(service.stop)
 
     def _on_wait(self, workflow_id: WorkflowId) -> None:
         self._tidings.want(workflow_id)

@@ -101,8 +101,11 @@ async def test_timeouts_that_strike_about_the_end_of_a_call_leave_consistent_run
     @workflow(name="tight")
     async def tight(number: int) -> str:
         calls: list[Any] = [short, lambda: sleep(0.002), lambda: child("x")]
+        # Some of each kind are in time, and some late, on any machine.
+        limits_s = {0: 0.0, 1: 60.0}
+        limit_s = limits_s.get(number // 3 % 10, chance.uniform(0, 0.008))
         try:
-            async with asyncio.timeout(chance.uniform(0, 0.008)):
+            async with asyncio.timeout(limit_s):
                 await calls[number % 3]()
         except TimeoutError:
             return "timeout"

@@ -165,6 +165,7 @@ async def test_a_thousand_waits_need_no_thread_and_no_statement_each(memory_lab:
     assert memory_lab.store.counts["settled"] == 0
 
 
+@pytest.mark.timeout(240)
 async def test_a_recovered_run_of_ten_thousand_steps_reads_its_history_once_and_runs_nothing(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from perdure import Engine, gather, step, workflow
 from tests.support.engines import Lab, open_lab
+from tests.support.leaps import LeapClock
 from tests.support.postgres import Databases, PostgresServer
 from tests.support.proxy import FaultProxy
 from tests.support.waiting import eventually
@@ -94,14 +95,13 @@ async def test_an_outage_longer_than_a_lease_kills_nobody(own_postgres: Postgres
     databases = Databases(own_postgres.dsn)
     url = await databases.create()
     gates["w two"] = asyncio.Event()
-    async with (
-        Engine(url, workflows=[three], heartbeat=0.1, lease=0.5) as one,
-        Engine(url, workflows=[three], heartbeat=0.1, lease=0.5),
-    ):
+    clock = LeapClock()
+    engines = [Engine(url, workflows=[three], heartbeat=0.1, lease=3, clock=clock) for _ in "12"]
+    async with engines[0] as one, engines[1]:
         handle = await three.options(id="w", engine=one).start("w")
         await eventually(lambda: effects["w two"])
         await asyncio.to_thread(own_postgres.stop, "immediate")
-        await asyncio.sleep(1.0)  # the outage itself: twice the lease
+        clock.leap(6)  # the outage itself: twice the lease
         await asyncio.to_thread(own_postgres.start)
         gates["w two"].set()
         async with asyncio.timeout(60):

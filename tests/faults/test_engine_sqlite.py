@@ -79,14 +79,15 @@ async def test_a_file_locked_by_another_process_delays_a_run(file_lab: Lab, gate
     lab = file_lab
     await lab.start(gated.workflow)
     handle = await gated.begun(lab)
-    with ChildProcess("-m", "tests.support.sqlite_programs", "hold", lab.url, "2") as holder:
+    with ChildProcess("-m", "tests.support.sqlite_programs", "hold", lab.url, "600") as holder:
         await holder.reaches("holding")
         gated.go.set()
         await eventually(lambda: lab.store.counts["record"] >= 2)
         assert await lab.history("w") == [(1, "effect")]
         assert effects["three"] == 0
+        # With it goes its lock.
+        holder.kill()
         assert await handle == "onetwothree"
-        await asyncio.to_thread(holder.succeed)
     row = await lab.status("w")
     assert (row["status"], row["recovery_attempts"]) == ("SUCCESS", 1)
     assert row["executor_id"] == lab.engine.executor_id

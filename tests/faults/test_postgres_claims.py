@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import pytest
 
@@ -91,9 +92,14 @@ async def test_a_queue_that_got_limits_or_stopped_gives_nothing_to_who_does_not_
 
 
 async def test_whoever_changes_a_queue_waits_for_claims_under_way(
-    site: Site, me: Process, behind: Process, proxy: FaultProxy
+    site: Site,
+    me: Process,
+    behind: Process,
+    proxy: FaultProxy,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """So that its limit binds every claim that is made after it."""
+    monkeypatch.setattr("perdure.store.postgres.shared_claims._IDLE_HOLDER", "60s")
     await me.queue(concurrency=5)
     waiting = await backlog(me, 3)
     held = proxy.hold_request(STATEMENTS["commit"])
@@ -173,7 +179,9 @@ async def test_a_process_that_stands_still_in_its_claim_keeps_the_queue_for_a_mo
     taken: list[str] = []
 
     async def is_taken() -> bool:
-        taken.extend(ids(await me.claim_shared()))
+        # On a busy machine this process may stand still for too long as well.
+        with suppress(DatabaseUnavailable):
+            taken.extend(ids(await me.claim_shared()))
         return bool(taken)
 
     await eventually(is_taken)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -62,6 +63,13 @@ async def opened(chosen: PostgresSettings) -> PostgresStore:
     return store
 
 
+async def answers(store: PostgresStore) -> bool:
+    """Whether it does before its deadline, which may be short for a busy machine."""
+    with suppress(DatabaseUnavailable):
+        return await store.now_ms() > 0
+    return False
+
+
 async def test_all_connections_heal_after_a_restart(
     site: Site, me: Process, server: PostgresServer
 ) -> None:
@@ -95,12 +103,12 @@ async def test_a_silent_server_is_given_up_after_the_deadline(
     monkeypatch.setattr("perdure.store.postgres.database._MARGIN_S", 0.1)
     store = await opened(replace(settings(proxy.url(database.url)), statement_timeout_s=0.4))
     try:
-        await store.now_ms()
+        await eventually(lambda: answers(store))
         proxy.black_hole()
         with pytest.raises(DatabaseUnavailable):
             await store.now_ms()
         proxy.restore()
-        assert await store.now_ms() > 0
+        await eventually(lambda: answers(store))
     finally:
         await store.close()
 
@@ -115,7 +123,13 @@ async def test_a_lock_held_too_long_ends_the_statement_on_the_server(
         async with site.postgres.transaction(lock, run.workflow_id):
             with pytest.raises(DatabaseUnavailable, match="57014"):
                 await cancel(store, [run.workflow_id])
-        assert await cancel(store, [run.workflow_id]) == [run.workflow_id]
+
+        async def is_cancelled() -> bool:
+            with suppress(DatabaseUnavailable):
+                return await cancel(store, [run.workflow_id]) == [run.workflow_id]
+            return False
+
+        await eventually(is_cancelled)
     finally:
         await store.close()
 
@@ -218,13 +232,17 @@ async def test_sessions_are_bounded_and_commit_as_the_server_says(
     site: Site, me: Process, database: PostgresDatabase
 ) -> None:
     await me.running()
-    found = await site.backdoor.rows(
-        "SELECT application_name, state FROM pg_stat_activity WHERE datname = 'postgres'"
-        " AND application_name = 'perdure'"
-    )
-    # One for starts, one for the rest, one for heartbeats.
-    assert len(found) == 3
-    assert {row["state"] for row in found} == {"idle"}
+
+    async def are_three_and_idle() -> bool:
+        found = await site.backdoor.rows(
+            "SELECT state FROM pg_stat_activity WHERE datname = 'postgres'"
+            " AND application_name = 'perdure'"
+        )
+        # One for starts, one for the rest, one for heartbeats.
+        return [row["state"] for row in found] == ["idle"] * 3
+
+    # Those of the test before may not have ended yet.
+    await eventually(are_three_and_idle)
     asked = {
         "synchronous_commit": "on",
         "statement_timeout": "30s",

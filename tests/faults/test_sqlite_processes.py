@@ -97,6 +97,8 @@ async def test_a_kill_leaves_all_of_a_batch_or_nothing(
         await child.reaches(f"done {chance.randint(1, 8)}")
         await asyncio.sleep(chance.random() * 0.02)
         child.kill()
+        # All that it said has been read by then.
+        child.wait()
         answered = [line for line in child.lines if line.startswith("done")]
     recorded = [step.step_id for step in (await me.store.history([rows.wid("the-run")]))["the-run"]]  # type: ignore[index]
     assert recorded == list(range(1, len(recorded) + 1))
@@ -114,7 +116,7 @@ async def test_a_forked_child_keeps_no_lock_of_a_dead_parent(sqlite_url: str, me
             return seen is not None and seen.lock is LockState.FREE
 
         await eventually(is_free)
-        assert not child.running
+        await eventually(lambda: not child.running)
         seen = await me.suspicion(boot)
         assert seen is not None
         assert (await me.store.take_over(seen, 10)).finished

@@ -274,7 +274,9 @@ async def test_an_exit_and_an_interruption_of_the_process_release_the_run(
         raise ends[0]
 
     async def program() -> None:
-        async with Engine(lab.url, workflows=[leaves], heartbeat=0.1) as engine:
+        # One at a time: what it gives back it must not take again before it has ended.
+        options: dict[str, Any] = {"heartbeat": 0.1, "max_running": 1}
+        async with Engine(lab.url, workflows=[leaves], **options) as engine:
             await leaves.options(id="w", engine=engine).start()
             await engine.handle("w")
 

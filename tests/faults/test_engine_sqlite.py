@@ -165,7 +165,6 @@ async def test_a_deleted_file_is_no_outcome_and_does_not_hold_up_a_stop(
     assert effects["one"] == effects["two"] == 1
 
 
-@pytest.mark.usefixtures("long_release")
 async def test_a_damaged_file_is_no_outcome(file_lab: Lab, gated: Gated) -> None:
     """A page of rubbish in the middle of a run: it waits, saying what is wrong, and can stop."""
     lab = file_lab

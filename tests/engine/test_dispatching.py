@@ -17,7 +17,8 @@ from perdure import AwaitedWorkflowCancelled, Engine, Queue, RateLimit, sleep, w
 from perdure.api.workflow import Workflow
 from perdure.engine import dispatcher
 from perdure.model.lease import Beat
-from tests.support.engines import Lab
+from perdure.ports.store.hints import EVERYTHING
+from tests.support.engines import Lab, settle
 from tests.support.waiting import eventually
 
 QUIET = {"heartbeat": 1_000, "lease": 10_000}
@@ -86,6 +87,27 @@ async def test_an_enqueue_wakes_another_process(shared_lab: Lab) -> None:
     handle = await job.options(queue="q", engine=submitter).start(7)
     row = await shared_lab.until(handle.workflow_id)
     assert row["executor_id"] == worker.executor_id
+
+
+async def test_what_is_heard_of_queues_of_others_costs_no_look(memory_lab: Lab) -> None:
+    """But for the first time: it may be one of our own that was registered just now."""
+
+    @workflow(name="job")
+    async def job() -> None:
+        """Who runs nothing looks for nothing."""
+
+    await memory_lab.start(job, **QUIET)
+    await memory_lab.until_queues_are_read()
+    kernel = memory_lab.engine.kernel
+    reads = memory_lab.store.counts["queues"]
+    for name in "xyxxyy":
+        kernel.on_hint(f"somebody+{name}")
+        await eventually(lambda: not kernel.queues.is_stale)
+        await settle()
+    assert memory_lab.store.counts["queues"] == reads + 2
+    kernel.on_hint(EVERYTHING)
+    kernel.on_hint("somebody+x")
+    assert kernel.queues.is_stale
 
 
 async def test_a_freed_slot_is_refilled_at_once(lab: Lab, gate: Gatekeeper) -> None:

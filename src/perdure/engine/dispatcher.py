@@ -117,11 +117,9 @@ class Dispatcher(Loop):
 
     def work_in(self, name: str) -> None:
         """Work arrived in the queue."""
-        if name in self._hot:
+        if name in self._hot or not self._queues.may_be(name):
             return
         row = self._queues.known(name)
-        if not self._queues.is_known(name):
-            self._queues.distrust()
         mark = self._mark(name)
         mark.has_backlog = True
         # What arrives in a full queue makes no room, but it may be of a partition that has some.

@@ -78,6 +78,7 @@ class RegisteredQueues:
         self._rows: dict[str, QueueRow] = {}
         self._served: tuple[str, ...] = INTERNAL_QUEUES
         self._news: dict[str, None] = {}
+        self._strange: set[str] = set()
         self._digest = ""
         self._changes = 1
         self._read = 0
@@ -101,6 +102,19 @@ class RegisteredQueues:
         """Whether there is such a queue, as far as this process knows."""
         return name in self._rows or name in INTERNAL_QUEUES
 
+    def may_be(self, name: str) -> bool:
+        """Whether that is a queue of this application, or may be one that was registered since.
+
+        What may be is read, once: much may be heard of a queue of another application.
+        """
+        if self.is_known(name):
+            return True
+        if name in self._strange:
+            return False
+        self._strange.add(name)
+        self._changes += 1
+        return True
+
     def see(self, digest: str) -> None:
         """Compare with what a heartbeat saw."""
         if digest != self._digest:
@@ -110,6 +124,7 @@ class RegisteredQueues:
     def distrust(self) -> None:
         """Somebody changed a queue."""
         self._changes += 1
+        self._strange.clear()
 
     def news(self) -> list[str]:
         """The queues that are served since the last call and were not, or were otherwise."""

@@ -10,6 +10,7 @@ import pytest
 
 from perdure import Client, Queue, set_event, workflow, write_stream
 from perdure.engine import listening as listening_module
+from perdure.errors import DatabaseUnavailable
 from perdure.store.postgres import hints as hints_module
 from perdure.store.postgres.link import PostgresHintLink
 from tests.support.database import Database
@@ -105,25 +106,31 @@ async def test_what_is_enqueued_for_another_application_begins_at_once(
 async def test_a_lost_connection_is_made_anew(
     postgres_lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And what is waited for is said again, for it may have been lost as well."""
     monkeypatch.setattr(listening_module, "AFTER_TROUBLE_S", 0.01)
     lab, word = postgres_lab, "after a loss"
     engine = await lab.start(says)
     await says.options(id="w", engine=engine).start(word)
+
+    async def is_lost(*_: object) -> None:
+        raise DatabaseUnavailable("the network is down")
+
+    async def is_listening() -> bool:
+        return bool(await lab.rows(LISTENERS))
+
+    async def is_anew() -> bool:
+        now = await lab.rows(LISTENERS)
+        return bool(now) and now != before
+
     async with Client(lab.url) as client:
-        waiting = asyncio.ensure_future(client.get_event("w", "word", timeout=3_600))
-
-        async def is_listening() -> bool:
-            return bool(await lab.rows(LISTENERS))
-
-        await eventually(is_listening)
+        with monkeypatch.context() as cut:
+            cut.setattr(hints_module.Hints, "announce", is_lost)
+            waiting = asyncio.ensure_future(of(client.handle("w").result()))
+            await eventually(is_listening)
         before = await lab.rows(LISTENERS)
         await lab.rows(f"SELECT pg_terminate_backend(pid) FROM ({LISTENERS}) AS l")
-
-        async def is_anew() -> bool:
-            now = await lab.rows(LISTENERS)
-            return bool(now) and now != before
-
         await eventually(is_anew)
+        await until_wanted(lab, engine, "w")
         open_gate(word)
         assert await waiting == word
 

@@ -45,6 +45,11 @@ class Ear:
         if hint is not None:
             self.heed(hint)
 
+    def begin(self) -> None:
+        """The connection is new: hints may have been missed, others' here and one's own there."""
+        self._say_again()
+        self.look_at_all()
+
     def look_at_all(self) -> None:
         """Hints may have been missed, or say no more than that others committed."""
         self._signals.hear_all()
@@ -60,7 +65,7 @@ class Ear:
         elif hint.kind is HintKind.ALL:
             self.hear_of_taken(())
         elif hint.kind is HintKind.LISTENING:
-            self._tidings.repeat((*self._waiter.awaited, *self._signals.followed))
+            self._say_again()
 
     def hear_of_taken(self, ids: Sequence[WorkflowId]) -> None:
         """These were taken from whoever ran them; many, if none is named."""
@@ -68,6 +73,9 @@ class Ear:
         if not ids:
             self.look_at_all()
         self._hear_of_change(ids)
+
+    def _say_again(self) -> None:
+        self._tidings.repeat((*self._waiter.awaited, *self._signals.followed))
 
     def _hear_of_change(self, ids: Sequence[WorkflowId]) -> None:
         self._waiter.hear(ids)

@@ -392,7 +392,7 @@ class Kernel:
         self.identity.adopt(lease.executor_id)
         # Hints may have been missed, and others had nobody here to tell what they wait for.
         self._dispatcher.look_everywhere()
-        self._ear.look_at_all()
+        self._ear.begin()
         self._hints.announce(HintKind.LISTENING)
 
     def on_lease_lost(self, lease: NewLease) -> None:

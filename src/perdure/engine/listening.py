@@ -56,7 +56,7 @@ class Listener(Loop):
             link.when_lost(self._lose)
             link.listen(self._ear.hear)
             await link.open()
-            self._ear.look_at_all()
+            self._ear.begin()
         else:
             await self._link.check()
         return CHECK_EVERY_S

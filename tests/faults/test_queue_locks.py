@@ -55,8 +55,12 @@ async def trap(shared_lab: Lab) -> AsyncIterator[PostgresBackdoor]:
 
 
 async def is_sprung(backdoor: PostgresBackdoor) -> bool:
+    # Other tests may set the same trap in other databases of the server.
     waiting = await backdoor.rows(
-        "SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = ? AND NOT granted", TRAP
+        "SELECT FROM pg_locks JOIN pg_database d ON d.oid = database"
+        " WHERE datname = current_database() AND locktype = 'advisory' AND objid = ?"
+        " AND NOT granted",
+        TRAP,
     )
     return bool(waiting)
 

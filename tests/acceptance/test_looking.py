@@ -92,11 +92,12 @@ async def test_pages_of_a_listing(lab: Lab) -> None:
     workflows = await several(lab)
     page = await workflows.list(limit=3)
     assert (ids(page), page.next is None) == (["w0", "w1", "w2"], False)
-    await leaf.options(id="later")("x")
+    # By its id it also comes last of those of one millisecond.
+    await leaf.options(id="x later")("x")
     page = await workflows.list(limit=3, after=page.next)
     assert ids(page) == ["w3", "w4", "w5"]
     page = await workflows.list(limit=3, after=page.next)
-    assert (ids(page), page.next) == (["w6", "later"], None)
+    assert (ids(page), page.next) == (["w6", "x later"], None)
     page = await workflows.list(limit=8)
     assert (len(page), page.next) == (8, None)
     page = await workflows.list(newest_first=True, limit=2)

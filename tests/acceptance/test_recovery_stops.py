@@ -128,6 +128,8 @@ async def test_a_process_that_is_stopping_claims_nothing_more(shared_lab: Lab) -
     await works.options(id="w", engine=engine).start()
     await begun.wait()
     kernel, store = engine.kernel, lab.store
+    # Its first looks, which are claims, are over.
+    await lab.until_queues_are_read()
     stopping = asyncio.ensure_future(engine.stop())
     await eventually(lambda: kernel.stopping)
     store.forget()

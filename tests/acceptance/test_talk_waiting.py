@@ -147,7 +147,7 @@ async def test_an_end_elsewhere_is_told_to_whoever_waits(
         with pytest.raises(AwaitedWorkflowCancelled):
             await result
     assert await asyncio.gather(*waits) == ["says", None]
-    assert not runner.kernel.tidings.is_wanted(WorkflowId("says"))
+    await eventually(lambda: not runner.kernel.tidings.is_wanted(WorkflowId("says")))
 
 
 async def test_without_hints_the_poll_finds_everything(

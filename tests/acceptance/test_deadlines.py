@@ -10,7 +10,8 @@ import pytest
 
 from perdure import AwaitedWorkflowCancelled, WorkflowState, step, workflow
 from perdure.errors import DatabaseUnavailable, InvalidArgument
-from tests.support.engines import Lab
+from tests.support.engines import Lab, settle
+from tests.support.waiting import eventually
 from tests.support.workflows import child, naps
 
 SOON = 0.05
@@ -111,17 +112,31 @@ async def test_a_deadline_that_fires_after_another_execution_ended_reports_that_
     handle = await naps.options(id="n", timeout=SOON).start(DAY)
     waiting = asyncio.ensure_future(handle.result())
     await fires.reached()
-    await lab.backdoor.run(
-        "INSERT INTO workflow_output (workflow_uuid, output, retention_timestamp)"
-        " VALUES ('n', '\"elsewhere\"', 1)"
-    )
-    await lab.backdoor.run(
-        "UPDATE workflow_status SET status = 'SUCCESS', owner_xid = NULL WHERE workflow_uuid = 'n'"
-    )
+    await lab.end_elsewhere("n", "elsewhere")
     fires.open()
     assert await waiting == "elsewhere"
     await lab.until_nothing_runs()
     assert await lab.state("n") == "SUCCESS"
+
+
+async def test_a_record_that_is_refused_while_the_deadline_s_end_is_under_way_ends_the_run(
+    lab: Lab,
+) -> None:
+    """Whoever waits gets the other's outcome, however the two refusals come."""
+    await lab.start(naps)
+    recorded, fires = lab.store.hold("record"), lab.store.hold("finish")
+    handle = await naps.options(id="n", timeout=SOON).start(DAY)
+    waiting = asyncio.ensure_future(handle.result())
+    await recorded.reached()
+    await fires.reached()
+    await lab.end_elsewhere("n", "elsewhere")
+    recorded.open()
+    # The body is over when its record was refused; the run is not, as its end is under way.
+    await eventually(lambda: lab.store.counts["settled"])
+    await settle()
+    fires.open()
+    assert await waiting == "elsewhere"
+    await lab.until_nothing_runs()
 
 
 async def test_a_step_running_at_the_deadline_ends_and_is_not_recorded(lab: Lab) -> None:

@@ -430,8 +430,11 @@ class DurableCall(PendingCall[T_co]):
         return self.waits
 
     def interrupt(self) -> asyncio.Task[Any] | None:
-        """Cancel the task that drives this call, and return it."""
-        if self._task is not None:
+        """Cancel the task that drives this call, unless it is the one that says so, and return it.
+
+        That one raises: a cancellation would come after it, at what ends its run.
+        """
+        if self._task is not None and self._task is not asyncio.current_task():
             self._task.cancel()
         return self._task
 

@@ -216,7 +216,9 @@ class Run:
     def stop(self, signal: ControlSignal, *, now: bool = False) -> None:
         """End this execution by `signal`: calls that only wait end at once, others at their end.
 
-        A body that is in no durable call is cancelled; with `now`, wherever it is.
+        A body that is in no durable call is cancelled; with `now`, wherever it is. Not the task
+        that says so: it raises the signal, and a cancellation would come after that, at what ends
+        the run.
         """
         if self.signal is None:
             self.signal = signal
@@ -224,12 +226,13 @@ class Run:
         for call in calls:
             if now or (call.interruptible and not call.is_scope):
                 call.interrupt()
-        if self.task is not None and (now or not calls):
+        here = asyncio.current_task()
+        if self.task is not None and self.task is not here and (now or not calls):
             self.task.cancel()
         if self.branches:
             occupied = () if now else {call.place for call in calls}
             for branch in tuple(self.branches):
-                if branch not in occupied and branch.task is not None:
+                if branch not in occupied and branch.task not in (None, here):
                     branch.task.cancel()
 
     def begin_call(self, call: InFlight) -> None:

@@ -142,6 +142,10 @@ class Runner:
                 ending = await self._tie_up(run, ending)
             run.close()
             await self._conclude(run, definition, value, ending)
+        except BaseException:
+            # It ended without a word of how: whoever waits here asks the database instead.
+            self._waiter.hear_all()
+            raise
         finally:
             self._forget(run)
             # The task's context leads back to the place: without that circle all of a run goes when

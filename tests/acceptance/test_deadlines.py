@@ -125,9 +125,12 @@ async def test_a_record_that_is_refused_while_the_deadline_s_end_is_under_way_en
     """Whoever waits gets the other's outcome, however the two refusals come."""
     await lab.start(naps)
     recorded, fires = lab.store.hold("record"), lab.store.hold("finish")
-    handle = await naps.options(id="n", timeout=SOON).start(DAY)
+    # Whoever sweeps would end it as well.
+    swept = lab.store.hold("sweep")
+    handle = await naps.options(id="n", timeout=DAY).start(30 * DAY)
     waiting = asyncio.ensure_future(handle.result())
     await recorded.reached()
+    lab.clock.leap(DAY + 60)
     await fires.reached()
     await lab.end_elsewhere("n", "elsewhere")
     recorded.open()
@@ -136,6 +139,7 @@ async def test_a_record_that_is_refused_while_the_deadline_s_end_is_under_way_en
     await settle()
     fires.open()
     assert await waiting == "elsewhere"
+    swept.open()
     await lab.until_nothing_runs()
 
 

@@ -7,13 +7,14 @@ from tests.support.database_fixtures import (
     sqlite_database,
     sqlite_template,
 )
-from tests.support.engines import lab, memory_lab, shared_lab
+from tests.support.engines import lab, memory_lab, postgres_lab, shared_lab
 
 __all__ = [
     "lab",
     "memory_database",
     "memory_lab",
     "postgres_database",
+    "postgres_lab",
     "postgres_template",
     "shared_lab",
     "sqlite_database",

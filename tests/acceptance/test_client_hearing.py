@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import ClassVar
 
 import pytest
@@ -13,8 +12,7 @@ from perdure.engine import listening as listening_module
 from perdure.errors import DatabaseUnavailable
 from perdure.store.postgres import hints as hints_module
 from perdure.store.postgres.link import PostgresHintLink
-from tests.support.database import Database
-from tests.support.engines import Lab, open_lab
+from tests.support.engines import Lab
 from tests.support.talking import all_of, gate, never_polling, of, open_gate, until_wanted
 from tests.support.waiting import eventually
 
@@ -56,15 +54,6 @@ async def says(word: str) -> str:
 @pytest.fixture(autouse=True)
 def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     never_polling(monkeypatch)
-
-
-@pytest.fixture
-async def postgres_lab(
-    postgres_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Lab]:
-    """A lab on Postgres, whose connections can be counted and cut."""
-    async for each in open_lab(postgres_database.url, monkeypatch):
-        yield each
 
 
 @pytest.mark.parametrize("name", [None, "app", "another"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -21,8 +21,7 @@ from perdure import (
     write_stream,
 )
 from perdure.errors import NotRunning, WaitInterrupted, WrongPlace
-from tests.support.database import Database
-from tests.support.engines import Lab, open_lab, settle
+from tests.support.engines import Lab, settle
 from tests.support.waiting import eventually
 from tests.support.workflows import child, naps
 
@@ -39,15 +38,6 @@ async def says(word: str) -> dict[str, set[int]]:
     await set_event("word", word)
     await write_stream("words", word)
     return {word: {1, 2}}
-
-
-@pytest.fixture
-async def postgres_lab(
-    postgres_database: Database, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Lab]:
-    """A lab on Postgres, whose connections can be counted."""
-    async for each in open_lab(postgres_database.url, monkeypatch):
-        yield each
 
 
 async def connections(lab: Lab) -> int:

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.support.database import PostgresDatabase
 from tests.support.database_fixtures import (
     postgres_database,
     postgres_template,
     sqlite_database,
     sqlite_template,
 )
-from tests.support.engines import Lab, open_lab, shared_lab
+from tests.support.engines import Lab, postgres_lab, shared_lab
 from tests.support.reference import (
     NO_DBOS_FILES,
     dbos_python,
@@ -27,21 +26,13 @@ from tests.support.reference_client import DbosClient
 __all__ = [
     "dbos_python",
     "postgres_database",
+    "postgres_lab",
     "postgres_template",
     "shared_lab",
     "sqlite_database",
     "sqlite_template",
     "typescript_sdk",
 ]
-
-
-@pytest.fixture
-async def postgres_lab(
-    postgres_database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Lab]:
-    """A lab on Postgres, for what SQLite has not."""
-    async for each in open_lab(postgres_database.url, monkeypatch):
-        yield each
 
 
 @pytest.fixture(scope="session")

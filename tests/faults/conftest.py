@@ -12,7 +12,7 @@ from tests.support.database_fixtures import (
     sqlite_database,
     sqlite_template,
 )
-from tests.support.engines import lab, long_release, memory_lab, shared_lab
+from tests.support.engines import lab, long_release, memory_lab, postgres_lab, shared_lab
 from tests.support.store import Process, Site, open_site
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "memory_database",
     "memory_lab",
     "postgres_database",
+    "postgres_lab",
     "postgres_template",
     "shared_lab",
     "sqlite_database",

@@ -21,7 +21,7 @@ from perdure.logic.liveness import Judge
 from perdure.model.lease import Beat, LeaseSeen
 from tests.support.database import PostgresDatabase, build_store
 from tests.support.deaths import crash
-from tests.support.engines import RELEASED_S, Lab, open_lab
+from tests.support.engines import RELEASED_S, Lab
 from tests.support.waiting import eventually
 
 DAY = 86_400
@@ -54,14 +54,6 @@ async def three() -> str:
 async def naps() -> str:
     await sleep(DAY)
     return "rested"
-
-
-@pytest.fixture
-async def postgres_lab(
-    postgres_database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Lab]:
-    async for each in open_lab(postgres_database.url, monkeypatch):
-        yield each
 
 
 class Role:

@@ -220,6 +220,15 @@ def _url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+async def postgres_lab(
+    postgres_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Lab]:
+    """A lab on Postgres, for what SQLite has not: connections to count and cut, roles, peers."""
+    async for each in open_lab(postgres_database.url, monkeypatch):
+        yield each
+
+
+@pytest.fixture
 async def memory_lab(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lab]:
     """A lab in memory, for what does not depend on the store."""
     async for each in open_lab("memory:", monkeypatch):

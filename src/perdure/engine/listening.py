@@ -53,17 +53,14 @@ class Listener(Loop):
         self._is_wanted = self._ear.is_needed
         if self._link is None:
             self._link = link = self._store.hint_link()
-            link.when_lost(self._lose)
+            # The next turn finds it broken.
+            link.when_lost(self.wake)
             link.listen(self._ear.hear)
             await link.open()
             self._ear.begin()
         else:
             await self._link.check()
         return CHECK_EVERY_S
-
-    def _lose(self) -> None:
-        # The next turn finds it broken.
-        self.wake()
 
     async def _give_up(self) -> None:
         link, self._link = self._link, None
